@@ -32,6 +32,7 @@ mod policy;
 mod prefixes;
 mod renamed;
 mod report;
+mod snapshot;
 mod suggestion;
 mod syntax;
 mod table;
@@ -56,6 +57,7 @@ pub use self::{
     },
     origin::{settings, toml, value_of},
     renamed::upgrade,
+    snapshot::Snapshots,
     warning::throughput::lines as throughput_warnings,
 };
 use self::{document::Document, report::Report};

@@ -34,4 +34,5 @@ pub mod prefix;
 pub mod quantity;
 pub mod rules;
 pub mod simulation;
+pub mod snapshot;
 pub mod watched;

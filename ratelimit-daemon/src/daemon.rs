@@ -27,7 +27,7 @@ use crate::{
         self, Controller, Handle, ListFile, OWN_WORK, PINS,
         commands::{
             CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, SampleTraffic, Stop,
-            TakeList, Tick,
+            TakeList, TakeSnapshot, Tick,
         },
     },
     directories, heap,
@@ -214,6 +214,8 @@ impl Daemon {
         tasks.spawn(until(&stop, OWN_WORK, attached));
         tasks.spawn(until(&stop, OWN_WORK, sample_sources(controller.clone())));
         tasks.spawn(until(&stop, OWN_WORK, keep_lists(controller.clone())));
+        let snapshots = take_snapshots(controller.clone());
+        tasks.spawn(until(&stop, "a snapshot of usage", snapshots));
         let trials = end_trials(controller.clone());
         tasks.spawn(until(&stop, "the end of a trial", trials));
         let reloads = reload_on_hangup(controller.clone());
@@ -293,6 +295,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller failed"))?;
     controller.run(Stop);
+    controller.run(TakeSnapshot);
     // Nobody reads samples any more.
     if let Err(error) = controller.run(SampleTraffic(false)) {
         warn!(%error, "packets are still sampled");
@@ -348,6 +351,20 @@ async fn sample_sources(controller: Handle) -> anyhow::Result<()> {
     loop {
         let pause = control::commands::sample_sources(&controller).await?;
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Stores what sources have used, from time to time.
+async fn take_snapshots(controller: Handle) -> anyhow::Result<()> {
+    let mut tick = clock::ticks(TICK);
+    let mut last = clock::monotonic();
+    loop {
+        tick.tick().await;
+        let every = control::commands::snapshots_every(&controller).await?;
+        if every.is_some_and(|every| clock::elapsed(last) >= every) {
+            last = clock::monotonic();
+            control::commands::take_snapshot(&controller).await?;
+        }
     }
 }
 

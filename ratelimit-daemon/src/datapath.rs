@@ -45,7 +45,7 @@ use ratelimit_core::{
 pub use refused_map::{refusals_in, refused_in, words_of_set};
 pub use tables::{
     Attachments, ChallengeTables, DetectionTables, EntryCounterTables, InterfaceRules, LeaseTables,
-    ListTables, PolicyTables, SETS_AT_ONCE, SourceTables,
+    ListTables, PolicyTables, SETS_AT_ONCE, SourceTables, UsageTables,
 };
 
 use crate::loader::MapPlan;
@@ -156,6 +156,7 @@ pub struct Totals {
 pub trait Datapath:
     ListTables
     + PolicyTables
+    + UsageTables
     + LeaseTables
     + ChallengeTables
     + DetectionTables

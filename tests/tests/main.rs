@@ -79,6 +79,7 @@ mod sequences;
 mod shapes;
 mod silent_files;
 mod sliding_log;
+mod snapshot;
 mod sources;
 mod strikes;
 mod stuck;

@@ -21,6 +21,7 @@ use super::{
     policy::{self, Policy},
     prefixes,
     report::{At, Report, Spot},
+    snapshot,
     table::{Section, Value},
     tunnels,
 };
@@ -59,6 +60,7 @@ pub struct Document {
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Metrics>>,
     pub history: Option<At<history::History>>,
+    pub snapshot: Option<At<snapshot::Snapshots>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
 }
@@ -107,6 +109,7 @@ impl Document {
             .extend(root.take_table("list").map_or(vec![], list::read_all));
         set_table(&mut self.metrics, root, "metrics", read_metrics);
         set_table(&mut self.history, root, "history", history::read);
+        set_table(&mut self.snapshot, root, "snapshot", snapshot::read);
         set_table(&mut self.paths, root, "paths", read_paths);
         file.finish();
     }

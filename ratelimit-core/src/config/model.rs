@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::{cluster::Cluster, crowdsec::Crowdsec, list::ListConfig, tunnels};
+use super::{cluster::Cluster, crowdsec::Crowdsec, list::ListConfig, snapshot::Snapshots, tunnels};
 use crate::{
     ban::BanSpec,
     challenge::Challenge,
@@ -91,6 +91,8 @@ pub struct Config {
     pub dashboard_token: Option<PathBuf>,
     /// How long it is kept what packets came; `None` where nothing is.
     pub history: Option<Duration>,
+    /// How usage is kept over reboots.
+    pub snapshot: Snapshots,
     /// Whose levels are kept with it, at most 8.
     pub watched: Vec<Watched>,
     /// The local API of `CrowdSec` whose decisions are followed; `None` is none.

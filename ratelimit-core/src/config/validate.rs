@@ -100,6 +100,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         dashboard_token: metrics.token_file.clone(),
         history: history.keep,
         watched: values(&history.watch),
+        snapshot: value_or_default(document.snapshot.as_ref()),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }

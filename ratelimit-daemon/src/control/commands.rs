@@ -20,6 +20,7 @@ mod protect;
 mod reload;
 mod replace;
 pub mod sample;
+mod snapshot;
 
 use std::collections::HashSet;
 
@@ -47,6 +48,7 @@ pub use self::{
     reload::Reload,
     replace::replace,
     sample::{TakeSample, sample_sources},
+    snapshot::{TakeSnapshot, snapshots_every, take_snapshot},
 };
 pub use super::controller::{
     command::{Asked, Command},

@@ -4,3 +4,4 @@ pub mod evictions;
 pub mod history;
 pub mod read_only_ring;
 pub mod scanner;
+pub mod snapshot;

@@ -18,7 +18,7 @@ use std::{
 use anyhow::Context;
 use ratelimit_common::{Detected, Instant, Standing, features::Features};
 use ratelimit_core::{
-    api::{Changed, ClockStatus, EntryCounter, Refused},
+    api::{Changed, ClockStatus, EntryCounter, Refused, What},
     compile::{self, HeldTable, carried::Scopes},
     config::{Config, Interface},
     counter_slots::Owner,
@@ -51,6 +51,7 @@ use crate::{
             unwritten::{self, Unwritten},
         },
         reports::{Reports, cause::Cause, progress::Progress, troubles::DATABASE},
+        sources::snapshot::{self, Restored},
         time::timekeeper::Reading,
     },
     datapath::{self, Datapath, DatapathError},
@@ -152,7 +153,11 @@ impl State {
         state.kept.list_copies.reconcile(state.intent.lists());
         // What another daemon has left is enforced until the lists of files are read.
         if !state.enforcer.attachments().runs() {
+            let are_new = !state.enforcer.held().settings.are_written();
             state.fill()?;
+            if are_new {
+                state.restore_usage();
+            }
         }
         state
             .entry_counters
@@ -169,6 +174,37 @@ impl State {
         // Until here packets were judged by what another daemon had left.
         self.noted.policies_since = clock::now();
         Ok(())
+    }
+
+    /// Puts back what sources had used before a reboot. A snapshot that cannot be used is reported and prevents nothing.
+    fn restore_usage(&mut self) {
+        if self.intent.config.snapshot.every.is_none() {
+            return;
+        }
+        let file = snapshot::file(&self.intent.config.paths.state);
+        let now = clock::now();
+        let restored = snapshot::restore(
+            &file,
+            &self.compiled.policies,
+            self.enforcer.datapath_mut(),
+            (now, self.kept.store.time(now)),
+        );
+        match restored {
+            Ok(None) => {}
+            Ok(Some(Restored { sources, taken_ago })) => info!(
+                sources,
+                ?taken_ago,
+                "restored the usage of sources from the snapshot"
+            ),
+            Err(error) => {
+                let why = format!(
+                    "usage was not restored, and sources start with unused limits: {error:#}"
+                );
+                warn!("{why}");
+                let journal = &mut self.reports.journal;
+                journal.record(clock::wall(), What::UsageReset { why });
+            }
+        }
     }
 
     /// Takes over what the kernel holds and the database does not know.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     ops::Range,
     os::fd::AsFd,
     slice,
@@ -14,7 +15,7 @@ use std::{
 
 use anyhow::Context;
 use ratelimit_common::{
-    Address, Instant, Limit, Policy, Record,
+    Address, Instant, Ipv4, Ipv6, Limit, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
@@ -83,6 +84,28 @@ impl CompactTable {
                 to.region(),
                 origin,
             );
+        }
+        Ok(())
+    }
+
+    /// Puts the words of sources into the region of a limit, which no packet asks for yet.
+    pub fn put(&self, limit: &Limit, family: IpFamily, rows: &[(IpAddr, u64)]) -> Result<()> {
+        let region = limit.region();
+        let origin = limit.algorithm().debt_origin(clock::now());
+        let part = self.part(region, 0..region.sets());
+        let Some(mapped) = map(&self.families[family as usize], part)? else {
+            return Ok(());
+        };
+        let sets = SharedSet::all(&mapped);
+        for (source, word) in rows {
+            let tag = match *source {
+                IpAddr::V4(address) => self.mix.tag(Ipv4::from(address).key()),
+                IpAddr::V6(address) => self.mix.tag(Ipv6::from(address).key()),
+            };
+            let place = region.set_of(tag) - region.first_set();
+            if let Some(set) = sets.get(place as usize) {
+                set.put(tag, *word, origin);
+            }
         }
         Ok(())
     }

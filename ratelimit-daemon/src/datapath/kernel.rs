@@ -4,13 +4,14 @@ mod attachments;
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     ops::{BitOr as _, Range},
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
 
 use anyhow::{Context, anyhow};
-use aya::maps::{MapData, PerCpuArray};
+use aya::maps::{MapData, PerCpuArray, PerCpuValues};
 use ratelimit_common::{
     ClassSet, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
@@ -30,8 +31,8 @@ use tracing::warn;
 
 use self::attachments::{OwnProgram, Port, unwanted};
 use super::{
-    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, Place, PolicyTables,
-    Result, SourceTables, Totals,
+    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, LogRow, Place,
+    PolicyTables, Result, SourceRow, SourceTables, Totals, UsageTables,
     challenge_maps::ChallengeMaps,
     compact::CompactTable,
     count,
@@ -42,10 +43,10 @@ use super::{
     grace_period,
     lease_maps::LeaseMaps,
     lru::Replaced,
-    map_errors::{failed, unreadable},
+    map_errors::{failed, unreadable, unwritable},
     maps::{Elements, Maps},
     prefix_filter_map::PrefixFilter,
-    source_maps::SourceMaps,
+    source_maps::{INSERTED, SourceMaps, inserted_index},
 };
 use ratelimit_interface as interface;
 
@@ -74,6 +75,8 @@ pub struct Kernel {
     aggregates: Elements<ByGeneration<Aggregates>>,
     node: Elements<Record>,
     pub(super) sources: Arc<SourceMaps>,
+    /// The sources that ever got state, by family: `sources` only reads it.
+    inserted: PerCpuArray<MapData, u64>,
     /// Records of another size, which programs are charging until they are replaced.
     replaced: Option<Replaced>,
     pub(super) detected: DetectedMaps,
@@ -182,6 +185,7 @@ impl Kernel {
             challenge: ChallengeMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
+            inserted: maps.open(INSERTED)?,
             replaced: Replaced::of(maps)?,
             policies: maps.elements("POLICIES")?,
             v4: FamilyMaps::new(maps)?,
@@ -339,8 +343,8 @@ impl PolicyTables for Kernel {
         grace_period::wait();
     }
 
-    fn clear_total(&mut self, slot: u32) -> Result<()> {
-        self.node.set(slot, Record::default())
+    fn set_total(&mut self, slot: u32, record: Record) -> Result<()> {
+        self.node.set(slot, record)
     }
 
     fn log_size(&self) -> LogSize {
@@ -410,6 +414,24 @@ impl PolicyTables for Kernel {
             rules.insert(name.clone(), self.interface_rules.get(port.slot)?);
         }
         Ok(rules)
+    }
+}
+
+impl UsageTables for Kernel {
+    fn put_records(&mut self, family: IpFamily, rows: &[SourceRow]) -> Result<()> {
+        self.sources.put_records(family, rows)?;
+        self.count_inserted(family, rows.len())
+    }
+
+    fn put_slots(&mut self, limit: &Limit, family: IpFamily, rows: &[(IpAddr, u64)]) -> Result<()> {
+        if let Some(table) = &self.sources.compact {
+            table.put(limit, family, rows)?;
+        }
+        self.count_inserted(family, rows.len())
+    }
+
+    fn put_logs(&mut self, rows: &[LogRow]) -> Result<()> {
+        self.sources.put_logs(rows)
     }
 }
 
@@ -519,6 +541,16 @@ impl Kernel {
     fn carry(&self) -> Result<()> {
         let replaced = self.replaced.as_ref();
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
+    }
+
+    /// Counts sources as if packets of the first CPU had brought them.
+    fn count_inserted(&mut self, family: IpFamily, sources: usize) -> Result<()> {
+        let error = || failed("writing", INSERTED, 2);
+        let index = inserted_index(family);
+        let mut cpus = self.inserted.get(&index, 0).map_err(error())?.to_vec();
+        cpus[0] += sources as u64;
+        let cpus = PerCpuValues::try_from(cpus).map_err(unwritable(INSERTED))?;
+        self.inserted.set(index, cpus, 0).map_err(error())
     }
 
     fn loader(&mut self) -> anyhow::Result<&mut Box<dyn Loader>> {

@@ -85,6 +85,22 @@ impl Logs {
         Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
     }
 
+    /// Puts logs with these times, the newest last.
+    pub fn put<'a>(&self, rows: impl Iterator<Item = (LogKey, &'a [u64])>) -> Result<()> {
+        if self.size.times == 0 {
+            return Ok(());
+        }
+        let empty = vec![0; self.size.words() as usize];
+        let (mut keys, mut words) = (Vec::new(), Vec::new());
+        for (key, times) in rows {
+            if let Some(ring) = merge(&empty, &[&[0], times].concat()) {
+                keys.push(key);
+                words.extend(ring);
+            }
+        }
+        batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(LOGS))
+    }
+
     /// Takes over what was logged in another map, beside what was logged here. It may be done again.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         to_the_end(|place| {

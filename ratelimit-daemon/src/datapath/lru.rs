@@ -90,6 +90,16 @@ where
             .map_err(unreadable(self.name))
     }
 
+    /// Puts records in the place of those of the same sources.
+    pub fn put(&self, rows: impl Iterator<Item = (SourceKey<A>, Record)>) -> Result<()> {
+        let (mut keys, mut words) = (Vec::new(), Vec::new());
+        for (key, record) in rows {
+            keys.push(key);
+            words.extend_from_slice(record.words.get(..self.words).unwrap_or_default());
+        }
+        batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(self.name))
+    }
+
     /// Takes over what sources have used by another map. Where a source has a record here too, each word becomes the one by which more
     /// is used. So it may be done again.
     pub fn take_over(&self, other: &Self) -> Result<()> {

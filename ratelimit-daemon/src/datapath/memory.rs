@@ -36,7 +36,7 @@ use ratelimit_core::{
 use super::{
     Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
     EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, Place, PolicyTables,
-    Result, SlotRow, SourceRow, SourceTables, Totals,
+    Result, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -379,10 +379,13 @@ impl PolicyTables for Shared {
 
     fn wait_for_packets(&self) {}
 
-    fn clear_total(&mut self, slot: u32) -> Result<()> {
+    fn set_total(&mut self, slot: u32, record: Record) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::Total(slot));
         memory.totals.remove(&slot);
+        if record != Record::default() {
+            memory.totals.insert(slot, record);
+        }
         Ok(())
     }
 
@@ -731,6 +734,27 @@ impl Datapath for Shared {
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl UsageTables for Shared {
+    fn put_records(&mut self, _: IpFamily, rows: &[SourceRow]) -> Result<()> {
+        let rows = rows.iter().map(|row| ((row.source, row.scope), row.record));
+        self.memory().records.extend(rows);
+        Ok(())
+    }
+
+    fn put_slots(&mut self, _: &Limit, _: IpFamily, _: &[(IpAddr, u64)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn put_logs(&mut self, rows: &[LogRow]) -> Result<()> {
+        let rows = rows.iter().map(|row| {
+            let words = [&[0], &row.words[..]].concat();
+            ((row.source, row.scope, row.limit), words)
+        });
+        self.memory().logs.extend(rows);
         Ok(())
     }
 }

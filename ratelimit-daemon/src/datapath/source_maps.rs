@@ -60,7 +60,7 @@ impl SourceMaps {
             compact: compact.transpose()?,
             logs: Logs::new(maps.descriptor(LOGS)?, sizes.logs),
             node: maps.elements("NODE")?,
-            inserted: maps.open("INSERTED")?,
+            inserted: maps.open(INSERTED)?,
             strikes: maps.by_source(["STRIKES_V4", "STRIKES_V6"])?,
             demands: maps.keyed("DEMANDS")?,
         })
@@ -95,13 +95,26 @@ impl SourceMaps {
 
     /// The sources of a family that ever got state.
     pub fn inserted_of(&self, family: IpFamily) -> Result<u64> {
-        let index = match family {
-            IpFamily::V4 => Family::Ipv4,
-            IpFamily::V6 => Family::Ipv6,
-        };
-        let cpus = self.inserted.get(&(index as u32), 0);
-        let cpus = cpus.map_err(failed("reading", "INSERTED", 2))?;
+        let cpus = self.inserted.get(&inserted_index(family), 0);
+        let cpus = cpus.map_err(failed("reading", INSERTED, 2))?;
         Ok(cpus.iter().sum())
+    }
+
+    /// Puts records of sources of a family.
+    pub fn put_records(&self, family: IpFamily, rows: &[SourceRow]) -> Result<()> {
+        match family {
+            IpFamily::V4 => self.v4.put(rows),
+            IpFamily::V6 => self.v6.put(rows),
+        }
+    }
+
+    /// Puts sliding logs.
+    pub fn put_logs(&self, rows: &[LogRow]) -> Result<()> {
+        let rows = rows.iter().map(|row| {
+            let key = log_key(row.source, row.scope, row.limit);
+            (key, row.words.as_slice())
+        });
+        self.logs.put(rows)
     }
 }
 
@@ -186,11 +199,7 @@ impl SourceTables for SourceMaps {
     }
 
     fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>> {
-        let key = match source {
-            IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
-            IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
-        };
-        self.logs.words(key.of_limit(limit))
+        self.logs.words(log_key(source, scope, limit))
     }
 
     fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place> {
@@ -265,6 +274,14 @@ where
         self.records.get(&SourceKey::new(source, scope))
     }
 
+    fn put(&self, rows: &[SourceRow]) -> Result<()> {
+        let rows = rows.iter().filter_map(|row| {
+            let address = A::of(row.source)?;
+            Some((SourceKey::new(address, row.scope), row.record))
+        });
+        self.records.put(rows)
+    }
+
     fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<()> {
         to_the_end(|place| self.for_some(place, SOURCES_AT_ONCE, &mut visit))
     }
@@ -279,6 +296,25 @@ where
         let visit = |key, record| visit(row::<A>(key, record));
         self.records.for_some(place, count, visit)
     }
+}
+
+/// Where the sources that ever got state are counted, by family.
+pub(super) const INSERTED: &str = "INSERTED";
+
+/// The index of a family there.
+pub(super) const fn inserted_index(family: IpFamily) -> u32 {
+    match family {
+        IpFamily::V4 => Family::Ipv4 as u32,
+        IpFamily::V6 => Family::Ipv6 as u32,
+    }
+}
+
+fn log_key(source: IpAddr, scope: u32, limit: u32) -> LogKey {
+    let key = match source {
+        IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
+        IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
+    };
+    key.of_limit(limit)
 }
 
 fn row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {

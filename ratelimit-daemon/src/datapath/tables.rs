@@ -100,8 +100,8 @@ pub trait PolicyTables {
     /// Waits until no packet is under way any more that came before: what only those were led to can be written again.
     fn wait_for_packets(&self);
 
-    /// Forgets the state in the slot of a policy of the node or of a destination, which is not in force.
-    fn clear_total(&mut self, slot: u32) -> Result<()>;
+    /// Replaces the state in the slot of a policy of the node or of a destination, which is not in force.
+    fn set_total(&mut self, slot: u32, record: Record) -> Result<()>;
 
     /// What the sliding logs can hold.
     fn log_size(&self) -> LogSize;
@@ -150,6 +150,19 @@ pub trait PolicyTables {
 
     /// What they have, of all that have a slot.
     fn interface_rules(&self) -> Result<InterfaceRules>;
+}
+
+/// Puts back what sources have used, into tables that no program uses yet.
+pub trait UsageTables {
+    /// Puts records of sources of a family into the tables of the store `lru`.
+    fn put_records(&mut self, family: IpFamily, rows: &[SourceRow]) -> Result<()>;
+
+    /// Puts the words of sources of a family into the region of a limit, where the store is `compact`. Where that is too small, what
+    /// was used most is kept.
+    fn put_slots(&mut self, limit: &Limit, family: IpFamily, rows: &[(IpAddr, u64)]) -> Result<()>;
+
+    /// Puts sliding logs. Their words are the times, the newest last.
+    fn put_logs(&mut self, rows: &[LogRow]) -> Result<()>;
 }
 
 /// What this node may admit of limits that nodes share, and what packets asked of them.

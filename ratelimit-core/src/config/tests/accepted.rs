@@ -176,6 +176,19 @@ fn the_history_is_kept_for_a_time_or_not_at_all() {
 }
 
 #[test]
+fn snapshots_are_taken_from_time_to_time_or_not_at_all() {
+    let taken = |text: &str| load_text(&format!("{MINIMAL}{text}")).snapshot;
+    let minute = Duration::from_mins(1);
+    let default = taken("");
+    assert_eq!(default.every, Some(5 * minute));
+    assert_eq!(default.min_window, minute);
+    let other = taken("[snapshot]\nevery = \"30s\"\nmin_window = \"1h\"\n");
+    assert_eq!(other.every, Some(minute / 2));
+    assert_eq!(other.min_window, 60 * minute);
+    assert_eq!(taken("[snapshot]\nevery = false\n").every, None);
+}
+
+#[test]
 fn a_byte_order_mark_and_carriage_returns_do_not_matter() {
     let windows = format!("\u{feff}{}", MINIMAL.replace('\n', "\r\n"));
     assert_eq!(

@@ -191,6 +191,26 @@ retention = true
 }
 
 #[test]
+fn snapshots_without_a_sensible_interval_are_refused() {
+    check_behind_minimal(
+        "[snapshot]
+every = \"0s\"
+",
+        "config.toml:9:9: `every` is out of range
+9 | every = \"0s\"
+  |         ^^^^ write a time from 1s to 1d",
+    );
+    check_behind_minimal(
+        "[snapshot]
+every = true
+",
+        "config.toml:9:9: `every` is true: it needs a duration
+9 | every = true
+  |         ^^^^ write every = \"5m\", or false to take no snapshots",
+    );
+}
+
+#[test]
 fn what_cannot_be_watched_is_refused() {
     check_behind_minimal(
         r#"[history]

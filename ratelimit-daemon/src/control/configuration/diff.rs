@@ -152,6 +152,15 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     lines.extend(change("dashboard's token:", both, token, path));
     let keep = |keep: Option<_>| text_or(keep.map(quantity::duration), "off");
     lines.extend(change("history:", both, |it| it.history, keep));
+    lines.extend(change("snapshots:", both, |it| it.snapshot.every, keep));
+    let window = |window| quantity::duration(window);
+    let min_window = |it: &'_ Config| it.snapshot.min_window;
+    lines.extend(change(
+        "shortest window in snapshots:",
+        both,
+        min_window,
+        window,
+    ));
     let lasts = |lifetime: Option<_>| text_or(lifetime.map(quantity::duration), "forever");
     lines.extend(change("bans without a time:", both, |it| it.ban_for, lasts));
     if before.watched != after.watched {

@@ -62,7 +62,7 @@ use ratelimit_core::{
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
-        Source, StateStore,
+        Snapshots, Source, StateStore,
     },
     detection::Rules,
     intent::{Edit, Intent},
@@ -565,6 +565,7 @@ fn config() -> Config {
         dashboard_token: None,
         ban_for: Some(Duration::from_hours(4)),
         history: None,
+        snapshot: Snapshots::default(),
         watched: vec![],
         metrics: None,
         crowdsec: None,

@@ -7,7 +7,7 @@ pub mod verify;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ratelimit_common::{
-    BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
+    BanBudgets, Instant, Limit, ListEntry, Policy, Record, Settings,
     compact::Region,
     features::Features,
     generation::{ByGeneration, Generation},
@@ -463,7 +463,7 @@ impl Enforcer {
                 }
             }
             if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
-                self.datapath.clear_total(policy.slot())?;
+                self.datapath.set_total(policy.slot(), Record::default())?;
             }
             undo.push(Undo::NewPolicy(*index));
             self.datapath.set_policy(*index, policy)?;
@@ -678,9 +678,9 @@ impl Enforcer {
             policy.map(Policy::scope)
         };
         match (scope(self.held.settings), scope(settings)) {
-            (before, Some(after)) if before != Some(after) => {
-                self.datapath.clear_total(after % NODE_POLICIES)
-            }
+            (before, Some(after)) if before != Some(after) => self
+                .datapath
+                .set_total(after % NODE_POLICIES, Record::default()),
             (None | Some(_), None | Some(_)) => Ok(()),
         }
     }

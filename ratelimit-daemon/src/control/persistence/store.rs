@@ -220,6 +220,11 @@ impl Store {
         })
     }
 
+    /// The point on the daemon's clock that `instant`, one of the kernel's, is: it continues over a reboot. In nanoseconds.
+    pub fn time(&self, instant: Instant) -> i64 {
+        self.timekeeper.time(instant)
+    }
+
     /// Brings what was committed to the disk, soon.
     pub fn flush(&mut self) {
         self.flusher.flush(self.changes);

@@ -1,0 +1,71 @@
+//! What words of a snapshot say on the clock of another boot.
+
+use ratelimit_common::{
+    Instant,
+    algorithm::{Algorithm, SlidingLog},
+};
+
+/// One moment on two clocks of the kernel: that of the boot in which a snapshot was taken, and that of this one.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage {
+    /// This moment, if the clock of then had continued.
+    pub from: Instant,
+    /// This moment.
+    pub to: Instant,
+}
+
+impl Passage {
+    /// The word by which at least as much is in use now as by `word` under `before`, which means the same; 0 where nothing is.
+    ///
+    /// - A fixed window ends when it would have ended, up to a tick later: a thousandth of it at most.
+    /// - Sliding windows lie at other places in each boot. What is in use counts from one of them that is not over earlier: up to
+    ///   a window longer than it would have.
+    /// - A token bucket is as full as it would be, rounded to whole tokens.
+    pub fn word(&self, word: u64, before: &Algorithm, after: &Algorithm) -> u64 {
+        let used = before.used(word, self.from).min(after.capacity());
+        if used == 0 || before.meaning() != after.meaning() {
+            return 0;
+        }
+        let left_ns = before.counts_for_ns(word, self.from);
+        let to = self.to.as_nanos();
+        let at = match after {
+            Algorithm::FixedWindow(fixed) => {
+                // A window that opened after this moment, as clocks are read one after the other, has all of its time left.
+                let left_ns = if left_ns == 0 {
+                    fixed.window_ns()
+                } else {
+                    left_ns
+                };
+                to.wrapping_add(left_ns)
+                    .wrapping_sub(fixed.window_ns())
+                    .wrapping_add(fixed.tick_ns() - 1)
+            }
+            Algorithm::SlidingWindow(sliding) => {
+                let is_over_later = after.counts_for_ns(0, self.to) >= left_ns;
+                let ahead = if is_over_later {
+                    0
+                } else {
+                    sliding.window_ns()
+                };
+                to.wrapping_add(ahead)
+            }
+            Algorithm::TokenBucket(_) | Algorithm::SlidingLog(_) => to,
+        };
+        after
+            .step(0, Instant::from_nanos(at), used)
+            .unwrap_or_default()
+    }
+
+    /// The times of a log that still count, in their order. A log has no times from before the boot: those count from its beginning.
+    pub fn times(&self, times: &[u64], log: &SlidingLog) -> Vec<u64> {
+        let (from, to) = (self.from.as_nanos(), self.to.as_nanos());
+        let counts = |time: &&u64| **time != 0 && time.saturating_add(log.window_ns()) > from;
+        let moved = |time: &u64| {
+            let ago = from.saturating_sub(*time);
+            to.saturating_sub(ago).max(1)
+        };
+        let mut times: Vec<u64> = times.iter().filter(counts).map(moved).collect();
+        times.sort_unstable();
+        times
+    }
+}

@@ -1,0 +1,198 @@
+//! Restoring a snapshot.
+
+use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use ratelimit_common::{Instant, Limit, Policy, Record, algorithm::Algorithm};
+use ratelimit_core::{
+    ip_family::IpFamily,
+    policies::Policies,
+    snapshot::{Entry, Header, Passage, Snapshot},
+};
+
+use crate::{
+    datapath::{Datapath, LogRow, SourceRow},
+    private,
+};
+
+/// Rows that are written at once.
+const AT_ONCE: usize = 4096;
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Restored {
+    /// The sources that have used something, of all policies, and what is counted of all packets.
+    pub sources: u64,
+    /// How long ago the snapshot was taken.
+    pub taken_ago: Duration,
+}
+
+/// Restores the snapshot in `file` into new tables; `None` where there is none. `now` is this moment on the kernel's clock and on the
+/// daemon's.
+///
+/// # Errors
+///
+/// When the file cannot be used. Then nothing was restored, unless the kernel refused a part.
+pub fn restore(
+    file: &Path,
+    policies: &Policies,
+    datapath: &mut dyn Datapath,
+    (to, time_ns): (Instant, i64),
+) -> anyhow::Result<Option<Restored>> {
+    let bytes = private::if_there(fs::read(file));
+    let context = || format!("the snapshot {} cannot be used", file.display());
+    let Some(bytes) = bytes.with_context(context)? else {
+        return Ok(None);
+    };
+    let snapshot = Snapshot::decode(&bytes).with_context(context)?;
+    let is_compact = datapath.table_sets().is_some();
+    if snapshot.header.is_compact != is_compact {
+        let store = |is_compact| if is_compact { "compact" } else { "lru" };
+        bail!(
+            "the snapshot {} is of the store `{}`, and `{}` is configured",
+            file.display(),
+            store(snapshot.header.is_compact),
+            store(is_compact)
+        );
+    }
+    let elapsed_ns = u64::try_from(time_ns - snapshot.header.time_ns).unwrap_or(0);
+    let from = snapshot.header.at.as_nanos().wrapping_add(elapsed_ns);
+    let passage = Passage {
+        from: Instant::from_nanos(from),
+        to,
+    };
+    let parts = policies.parts().into_iter();
+    let parts = parts.map(|(scope, (_, _, part))| (scope, part.policy));
+    let mut restoring = Restoring {
+        passage,
+        header: &snapshot.header,
+        parts: parts.collect(),
+        datapath,
+        records: BTreeMap::new(),
+        slots: BTreeMap::new(),
+        logs: Vec::new(),
+        sources: 0,
+    };
+    let mut answer = Ok(());
+    snapshot.visit(|entry| {
+        if answer.is_ok() {
+            answer = restoring.add(entry);
+        }
+    })?;
+    answer.and_then(|()| restoring.finish())?;
+    Ok(Some(Restored {
+        sources: restoring.sources,
+        taken_ago: Duration::from_nanos(elapsed_ns),
+    }))
+}
+
+struct Restoring<'a> {
+    passage: Passage,
+    header: &'a Header,
+    /// What has state now, by scope.
+    parts: BTreeMap<u32, &'a Policy>,
+    datapath: &'a mut dyn Datapath,
+    records: BTreeMap<IpFamily, Vec<SourceRow>>,
+    /// Words of a `compact` table, by scope, limit and family.
+    slots: BTreeMap<(u32, usize, IpFamily), Vec<(IpAddr, u64)>>,
+    logs: Vec<LogRow>,
+    sources: u64,
+}
+
+impl Restoring<'_> {
+    fn add(&mut self, entry: Entry) -> anyhow::Result<()> {
+        match entry {
+            Entry::Words {
+                group,
+                source,
+                record,
+            } => {
+                let Some((_, record)) = self.moved(group.scope, &record) else {
+                    return Ok(());
+                };
+                self.sources += 1;
+                if self.header.is_compact {
+                    for index in group.indices() {
+                        let key = (group.scope, index, group.family);
+                        let word = record.words[index];
+                        self.slots.entry(key).or_default().push((source, word));
+                    }
+                    return Ok(());
+                }
+                let rows = self.records.entry(group.family).or_default();
+                rows.push(SourceRow {
+                    source,
+                    scope: group.scope,
+                    record,
+                });
+                if rows.len() >= AT_ONCE {
+                    self.datapath.put_records(group.family, rows)?;
+                    rows.clear();
+                }
+            }
+            Entry::Total { scope, record } => {
+                let moved = self.moved(scope, &record);
+                if let Some((slot, record)) = moved.map(|(policy, record)| (policy.slot(), record))
+                {
+                    self.sources += 1;
+                    self.datapath.set_total(slot, record)?;
+                }
+            }
+            Entry::Log {
+                scope,
+                limit,
+                source,
+                times,
+            } => {
+                let policy = self.parts.get(&scope);
+                let kept = policy.and_then(|policy| policy.limit(limit as usize));
+                let Some(Algorithm::SlidingLog(log)) = kept.map(Limit::algorithm) else {
+                    return Ok(());
+                };
+                let words = self.passage.times(&times, &log);
+                if !words.is_empty() {
+                    self.sources += 1;
+                    self.logs.push(LogRow {
+                        source,
+                        scope,
+                        limit,
+                        words,
+                    });
+                }
+                if self.logs.len() >= AT_ONCE {
+                    self.datapath.put_logs(&self.logs)?;
+                    self.logs.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The words on the clock of this boot, with their policy; `None` where it is gone, or nothing is in use any more.
+    fn moved(&self, scope: u32, record: &Record) -> Option<(&Policy, Record)> {
+        let policy = self.parts.get(&scope)?;
+        let before = self.header.scopes.get(&scope)?;
+        let mut moved = Record::default();
+        let words = moved.words.iter_mut().zip(record.words);
+        for ((word, held), (before, after)) in words.zip(before.iter().zip(policy.limits())) {
+            if held != 0 {
+                let (before, after) = (before.algorithm(), after.algorithm());
+                *word = self.passage.word(held, &before, &after);
+            }
+        }
+        (moved != Record::default()).then_some((policy, moved))
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        for (family, rows) in &self.records {
+            self.datapath.put_records(*family, rows)?;
+        }
+        for ((scope, index, family), rows) in &self.slots {
+            let policy = self.parts.get(scope);
+            if let Some(limit) = policy.and_then(|policy| policy.limit(*index)) {
+                self.datapath.put_slots(limit, *family, rows)?;
+            }
+        }
+        Ok(self.datapath.put_logs(&self.logs)?)
+    }
+}
