@@ -17,7 +17,7 @@ const SERIES: &str = "6.12";
 const BENCH: &str = "ratelimit-bench";
 
 /// Some ticks of the coarse clock: what lists answer is cached in an eighth of them.
-const EFFORT: &str = "--quick --packets 30000 --rounds 3";
+const EFFORT: &str = "--quick --packets 200000 --rounds 3";
 
 /// Counts the instructions that packets take, in an emulator in which each takes a nanosecond
 ///
