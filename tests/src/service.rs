@@ -289,9 +289,22 @@ impl Service {
         Ok(rows.iter().map(|row| row.packets).sum())
     }
 
-    /// What `rlctl --json` answers, whatever its exit code.
+    /// What `rlctl --json` answers, whatever its exit code. For the status of a daemon that is busy it is asked again: on a loaded machine it takes
+    /// seconds to replace a program.
     pub fn json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
-        let said = self.rlctl(&[&["--json"], arguments].concat())?;
+        const ATTEMPTS: usize = 10;
+        let ask = || self.rlctl(&[&["--json"], arguments].concat());
+        let mut said = ask()?;
+        let may_ask_again = |said: &Said| {
+            arguments.first() == Some(&"status")
+                && said.stderr.contains("it is busy with many requests")
+        };
+        for _ in 1..ATTEMPTS {
+            if !may_ask_again(&said) {
+                break;
+            }
+            said = ask()?;
+        }
         serde_json::from_str(&said.stdout).with_context(|| format!("{arguments:?}: {said:?}"))
     }
 

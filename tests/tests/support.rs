@@ -61,7 +61,7 @@ fn the_archive_of_a_daemon_has_no_secret_and_no_address() {
         "\"event\":\"ban-added\"",
         "ratelimit_packets_total",
         "\"reason\": \"banned\"",
-        "ratelimitd 0.",
+        concat!("ratelimitd ", env!("CARGO_PKG_VERSION")),
         "running",
     ] {
         assert!(text.contains(part), "{part}: {text}");
