@@ -83,6 +83,7 @@ pub const CONFIG: &str = "/etc/ratelimit/config.toml";
 
 const EXAMPLES: &str = "\
 Examples:
+  rlctl protect eth0 --observe            count what would be dropped on eth0; without --observe, drop it
   rlctl status                            whether it works, and on which interfaces
   rlctl check 203.0.113.7                 why packets of this address are dropped
   rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
@@ -95,6 +96,8 @@ Completion after Tab, also for the names of lists:
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Protect an interface: check the host, configure the interface, start the service
+    Protect(ProtectArguments),
     /// Show the state of the limiter: interfaces, configuration, traffic, failures
     #[command(
         after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` without a command is `rlctl status`. On a terminal it measures the traffic for half a second."
@@ -251,6 +254,26 @@ pub struct DoctorArguments {
     /// The interface [default: all configured ones]
     #[arg(value_name = "IFACE", add = completions::interfaces())]
     pub interface: Option<String>,
+    /// The configuration file to use without a daemon
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
+
+/// `protect IFACE [--observe] [--replace] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl protect eth0 --observe\n  rlctl protect eth0\n\nIt runs the checks of `rlctl doctor` and stops at an error. A missing configuration is written, with a limit of 1000 packets per second for each source. An existing one is not changed: the interface gets a file in conf.d beside it, unless the configuration names it already. Then the service is enabled and started, or the running daemon reloads. Where systemd does not run, the output names the command that starts the daemon.\n\nWith --observe nothing is dropped; `protect` without it ends the dry run. The exit code is 6 if the program could not be attached, and 4 if the daemon has to be started by hand."
+)]
+pub struct ProtectArguments {
+    /// The interface
+    #[arg(value_name = "IFACE", add = completions::interfaces())]
+    pub interface: String,
+    /// Dry run: count what would be dropped, and let it pass
+    #[arg(long)]
+    pub observe: bool,
+    /// Replace the configuration file; the previous one is kept as `config.toml.before`
+    #[arg(long)]
+    pub replace: bool,
     /// The configuration file to use without a daemon
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,

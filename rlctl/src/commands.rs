@@ -22,6 +22,7 @@ mod limit;
 mod list;
 mod lists;
 pub mod pass_all;
+mod protect;
 mod protected;
 mod reload;
 mod removal;
@@ -88,6 +89,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
+        Verb::Protect(arguments) => protect::run(&arguments, client),
         Verb::Support(arguments) => support::run(&arguments, client, now),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check {

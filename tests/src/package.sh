@@ -41,9 +41,9 @@ ip -n client address add 203.0.113.1/24 dev rl1
 ip -n client link set rl1 up
 answers() { ip netns exec client ping -c 1 -W "$1" -q 203.0.113.2 | grep --only-matching '. received'; }
 dropped() { rlctl stats | grep banned; }
-# One line, as the file says.
-sed -i 's/^#interface = .*/interface = [{ name = "rl0" }]/' /etc/ratelimit/config.toml
-say systemctl enable --now ratelimitd
+say rlctl protect rl0 --observe
+say rlctl protect rl0
+say systemctl is-enabled ratelimitd
 say rlctl status
 say answers 5
 say rlctl ban 203.0.113.1

@@ -129,6 +129,7 @@ const OWN: &[(&str, &str)] = &[
     ("config check $DIR/wrong.toml", "config check"),
     ("lists fetch --config $DIR/fetch.toml", "lists fetch"),
     ("doctor lo", "doctor"),
+    ("protect rl0", "protect"),
     (
         "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
         "support",

@@ -66,6 +66,7 @@ mod peers;
 mod pinned;
 mod privileges;
 mod prometheus;
+mod protect;
 mod reconcile;
 mod records;
 mod reflection;

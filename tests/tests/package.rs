@@ -1,5 +1,5 @@
-//! The package for Debian, installed beneath a systemd of its own: one line in the file, and an interface is protected. The unit starts, reloads,
-//! comes back after SIGKILL, is upgraded, and leaves the kernel enforcing. The package leaves nothing behind.
+//! The package for Debian, installed beneath a systemd of its own: one command, and an interface is protected. The unit starts,
+//! reloads, comes back after SIGKILL, is upgraded, and leaves the kernel enforcing. The package leaves nothing behind.
 
 use std::{
     fs,
@@ -79,7 +79,9 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     for line in [
         "0 apt install --yes ./ratelimit_1_amd64.deb",
         "inactive",
-        "0 systemctl enable --now ratelimitd",
+        "0 rlctl protect rl0 --observe",
+        "0 rlctl protect rl0",
+        "0 systemctl is-enabled ratelimitd",
         "0 rlctl status",
         "1 received",
         "0 answers 5",

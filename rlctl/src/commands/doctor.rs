@@ -21,7 +21,7 @@ use ratelimit_core::{
 };
 use serde_json::Value;
 
-use self::finding::{Finding, State};
+pub use self::finding::{Finding, State};
 use crate::{
     arguments::DoctorArguments,
     client::{Answer, Client},

@@ -91,6 +91,7 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
         "events",
         "export",
         "import",
+        "protect",
         "simulate",
         "support",
     ];
