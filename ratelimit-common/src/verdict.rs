@@ -229,7 +229,7 @@ impl DropReason {
             Self::ExtensionDepth => "extension-depth",
             Self::Contended => "contended",
             Self::NoState => "no-state",
-            Self::AggregateLimited => "aggregate-limited",
+            Self::AggregateLimited => "subnet-limited",
             Self::NodeLimited => "node-limited",
             Self::NewSources => "new-sources",
             Self::InvalidSource => "invalid-source",

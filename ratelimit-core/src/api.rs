@@ -56,7 +56,8 @@ pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Reports that a request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
-    /// What failed, on which object, and why; no trailing full stop.
+    /// What failed, on which object, and why; no trailing full stop. [`Problem`] has it as `detail`.
+    #[serde(alias = "detail")]
     pub error: String,
     /// A command or configuration line that fixes the error.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,6 +273,7 @@ pub struct Ban {
     /// Free text given with the ban.
     pub reason: Option<Arc<str>>,
     /// The user or program that set the ban.
+    #[serde(rename = "by")]
     pub author: Arc<str>,
     /// Origin of the ban: command, program, list, policy or cluster node.
     pub origin: Origin,
@@ -294,6 +296,7 @@ pub struct Allow {
     /// Free text given with the entry.
     pub reason: Option<Arc<str>>,
     /// The user who added the entry.
+    #[serde(rename = "by")]
     pub author: Option<Arc<str>>,
     /// Origin of the entry: command, configuration, list or cluster node.
     pub origin: Origin,

@@ -156,26 +156,23 @@ pub enum Verb {
     Capture(CaptureArguments),
     /// Reload the configuration. If it is invalid, the running one stays active
     #[command(
-        after_help = "Examples:\n  rlctl reload --dry-run\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload\n  rlctl reload --dry-run\n  rlctl reload --dry-run new.toml && rlctl apply new.toml\n\nRuntime limits and the attachment of interfaces are not compared."
     )]
     Reload {
         /// Show the changes without making them
         #[arg(long)]
         dry_run: bool,
+        /// Compare this file instead of the daemon's configuration file; its `conf.d` still applies
+        #[arg(requires = "dry_run")]
+        file: Option<PathBuf>,
         /// Discard a confirmed configuration that was not saved
         #[arg(long, conflicts_with = "dry_run")]
         discard: bool,
     },
-    /// Compare a configuration file with the running configuration
-    ///
-    /// The file takes the place of the daemon's configuration file; its `conf.d` still applies.
-    /// Without a file, compares what `rlctl reload` would read. Runtime limits and the attachment of
-    /// interfaces are not compared.
-    #[command(
-        after_help = "Examples:\n  rlctl diff\n  rlctl diff new.toml && rlctl apply new.toml"
-    )]
+    /// Renamed to `rlctl reload --dry-run`
+    #[command(hide = true)]
     Diff {
-        /// The configuration to compare [default: the files of the daemon]
+        /// The file, for the hint.
         file: Option<PathBuf>,
     },
     /// Try a configuration; without a confirmation in time the previous one is restored
@@ -214,7 +211,7 @@ pub enum Verb {
     /// Show the cluster and its nodes, or revoke a node
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster nodes\n  rlctl cluster revoke edge-3"
+        after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster revoke edge-3"
     )]
     Cluster(ClusterVerb),
     /// Renamed to `rlctl list protected`
@@ -750,7 +747,7 @@ pub enum ConfigVerb {
     },
     /// Show all settings in force
     #[command(
-        after_help = "Examples:\n  rlctl config show\n  rlctl config show --with-origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --with-origin the output is a configuration that `rlctl config check` accepts. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
+        after_help = "Examples:\n  rlctl config show\n  rlctl config show --with-origin\n  rlctl config show --with-origin --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --with-origin the output is a configuration that `rlctl config check` accepts; with --json it is the same as a JSON object. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
     )]
     Show {
         /// Show the file and line of each setting, or that it is a default

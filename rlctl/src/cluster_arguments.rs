@@ -7,15 +7,13 @@ use crate::completions;
 /// What can be asked of the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
-    /// Show the connection to the store, and refused messages
+    /// Show the connection to the store, refused messages, and the nodes with their bans in force here
     #[command(
-        after_help = "Examples:\n  rlctl cluster status\n\nThe exit code is 1 while the store is unreachable."
+        after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster status --json | jq -r '.nodes[].name'\n\nThe exit code is 1 while the store is unreachable."
     )]
     Status,
-    /// Show the nodes and the number of their bans in force here
-    #[command(
-        after_help = "Examples:\n  rlctl cluster nodes\n  rlctl cluster nodes --json | jq -r '.nodes[].name'"
-    )]
+    /// Renamed to `rlctl cluster status`
+    #[command(hide = true)]
     Nodes,
     /// Remove the entries of a node and ignore its messages
     Revoke(RevokeArguments),

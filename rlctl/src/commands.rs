@@ -12,7 +12,6 @@ mod cluster;
 mod config;
 mod confirm;
 mod detach;
-mod diff;
 mod doctor;
 mod events;
 mod export;
@@ -78,9 +77,16 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::History(arguments) => history::run(&arguments, client, now),
         Verb::Events(arguments) => events::run(&arguments, client, output, now),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),
-        Verb::Reload { dry_run: true, .. } => diff::run(None, client),
+        Verb::Reload {
+            dry_run: true,
+            file,
+            ..
+        } => reload::compare(file.as_deref(), client),
         Verb::Reload { discard, .. } => reload::run(discard, client),
-        Verb::Diff { file } => diff::run(file.as_deref(), client),
+        Verb::Diff { file } => {
+            let file = file.map_or_else(String::new, |it| format!(" {}", it.display()));
+            Err(renamed("diff", &format!("reload --dry-run{file}")))
+        }
         Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now, output),
         Verb::Confirm { save } => confirm::confirm(save, client),
         Verb::Rollback => confirm::roll_back(client),

@@ -277,8 +277,7 @@ pub fn started(redis: &Redis, names: &[&str], toml: &str) -> Result<Vec<Node>> {
 
 /// Whether limits are divided by reports of a time that began since then: a division is of the reports of two periods before.
 fn divides(sharing: &SharingStatus, since: Timestamp) -> bool {
-    let period = i64::try_from(sharing.period_ms).unwrap_or(i64::MAX);
-    let reported = since + SignedDuration::from_millis(2 * period);
+    let reported = since + SignedDuration::from_secs_f64(2.0 * sharing.period_seconds);
     sharing.fallback.is_none() && sharing.divided_at.is_some_and(|at| at > reported)
 }
 

@@ -124,7 +124,7 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         "{}",
         nodes[1].run(&["events", "--since", "5m"])
     );
-    let table = nodes[2].run(&["cluster", "nodes"]);
+    let table = nodes[2].run(&["cluster", "status"]);
     assert!(
         table.contains("edge-1") && table.contains("this node"),
         "{table}"

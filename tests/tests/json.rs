@@ -79,9 +79,9 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("history", "get", "/v1/history"),
     ("events --only changes", "get", "/v1/events"),
     ("list protected", "get", "/v1/protected"),
-    ("config show", "get", "/v1/config"),
+    ("config show --with-origin", "get", "/v1/config"),
     ("reload --dry-run", "post", "/v1/diff"),
-    ("diff $DIR/other.toml", "post", "/v1/diff"),
+    ("reload --dry-run $DIR/other.toml", "post", "/v1/diff"),
     ("reload", "post", "/v1/reload"),
     ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
     ("rollback", "post", "/v1/rollback"),
@@ -97,7 +97,6 @@ const ANSWERS: &[(&str, &str, &str)] = &[
 /// The same on a node of a cluster.
 const OF_A_CLUSTER: &[(&str, &str, &str)] = &[
     ("cluster status", "get", "/v1/cluster"),
-    ("cluster nodes", "get", "/v1/cluster"),
     (
         "allow add 192.0.2.7 --for 1h --cluster",
         "post",
@@ -129,6 +128,7 @@ const OWN: &[(&str, &str)] = &[
     ("config check $DIR/wrong.toml", "config check"),
     ("lists fetch --config $DIR/fetch.toml", "lists fetch"),
     ("doctor lo", "doctor"),
+    ("config show", "config show"),
     ("protect rl0", "protect"),
     (
         "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",

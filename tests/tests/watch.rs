@@ -56,7 +56,7 @@ fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
         .filter(|it: &Value| it["prefix"] == "198.51.100.9")
         .collect();
     assert_eq!(events.len(), 2, "{events:?}");
-    assert_eq!(events[0]["author"], "root (sudo alice)");
+    assert_eq!(events[0]["by"], "root (sudo alice)");
     assert_eq!(events[1]["by"], "root (sudo alice)");
     assert!(events[0]["number"].as_u64() < events[1]["number"].as_u64());
 }
@@ -99,7 +99,7 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     assert_eq!(event["event"], "ban-added");
     assert_eq!(event["prefix"], "198.51.100.9");
     assert_eq!(
-        (&event["author"], &event["reason"]),
+        (&event["by"], &event["reason"]),
         (&"root".into(), &"scan".into())
     );
     service.rlctl_ok(&["unban", &banned]).unwrap();

@@ -210,7 +210,7 @@ fn counted(service: &Service) -> Counted {
                 counted.unlimited += packets;
             }
             "limited" => counted.limited += packets,
-            "aggregate-limited" => counted.aggregate_limited += packets,
+            "subnet-limited" => counted.aggregate_limited += packets,
             "node-limited" => counted.node_limited += packets,
             // The kernel says hello to its neighbours.
             "neighbour-discovery" | "not-ip" => {}

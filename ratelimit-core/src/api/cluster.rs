@@ -65,8 +65,8 @@ pub struct SharingStatus {
     /// Number of counters without room for a share, which use the limit divided by the number of
     /// nodes.
     pub without_room: usize,
-    /// Length of a sharing period in milliseconds.
-    pub period_ms: u64,
+    /// Length of a sharing period in seconds.
+    pub period_seconds: f64,
     /// Configured number of nodes.
     pub configured_nodes: u32,
     /// Number of nodes that limits are divided by.

@@ -50,6 +50,7 @@ pub enum What {
         #[serde(flatten)]
         ban: Ban,
         /// The user who removed it; unset if it was not a user.
+        #[serde(rename = "removed_by")]
         by: Option<Arc<str>>,
     },
     /// More bans changed at once than are reported individually.
@@ -87,6 +88,7 @@ pub enum What {
         #[serde(flatten)]
         allow: Allow,
         /// The user who removed it.
+        #[serde(rename = "removed_by")]
         by: Option<Arc<str>>,
     },
     /// Limits were set at runtime.
@@ -455,7 +457,7 @@ mod tests {
     use super::*;
 
     const DROP: &str = r#"{"number":7,"at":"2026-03-02T14:32:07Z","event":"drop","source":"192.0.2.1","from":"192.0.2.1","packet":{"protocol":"udp","destination_port":53},"reason":"limited","observed":false,"policy":"default","limit":{"packets":9,"per":"1s","algorithm":"fixed-window"},"interface":"eth0"}"#;
-    const REMOVED: &str = r#"{"number":8,"at":"2026-03-02T14:32:07Z","event":"ban-removed","prefix":"203.0.113.0/24","until":null,"since":"2026-03-02T14:32:07Z","reason":null,"author":"root","origin":"manual","by":"root"}"#;
+    const REMOVED: &str = r#"{"number":8,"at":"2026-03-02T14:32:07Z","event":"ban-removed","prefix":"203.0.113.0/24","until":null,"since":"2026-03-02T14:32:07Z","reason":null,"by":"root","origin":"manual","removed_by":"root"}"#;
     const LOST: &str = r#"{"number":0,"at":"2026-03-02T14:32:07Z","event":"lost","count":12}"#;
 
     #[test]

@@ -109,5 +109,6 @@ pub struct PassAllStatus {
     /// When it ends; unset if it lasts until it is turned off.
     pub until: Option<Timestamp>,
     /// The user who turned it on.
+    #[serde(rename = "by")]
     pub author: String,
 }

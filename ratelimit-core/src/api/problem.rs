@@ -117,8 +117,6 @@ pub struct Problem {
     pub detail: String,
     /// Stable error code for programs.
     pub code: Code,
-    /// Copy of `detail`, for clients of version 0.1.
-    pub error: String,
     /// A command or configuration line that fixes the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -132,9 +130,8 @@ impl Problem {
             kind: format!("urn:ratelimit:problem:{}", code.label()),
             title: code.title().to_owned(),
             status,
-            detail: refused.error.clone(),
+            detail: refused.error,
             code,
-            error: refused.error,
             hint: refused.hint,
         }
     }
@@ -147,11 +144,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_becomes_a_problem_that_older_clients_understand() {
+    fn a_refusal_becomes_a_problem_that_rlctl_reads() {
         let refused = Refused::because("no").hint("why");
         let problem = serde_json::to_value(Problem::new(409, refused.clone())).unwrap();
         let expected = json!({ "type": "urn:ratelimit:problem:refused", "title": "The request was refused", "status": 409,
-            "detail": "no", "code": "refused", "error": "no", "hint": "why" });
+            "detail": "no", "code": "refused", "hint": "why" });
         assert_eq!(problem, expected);
         let read: Refused = serde_json::from_value(problem).unwrap();
         assert_eq!(read, refused.code(Code::Refused));

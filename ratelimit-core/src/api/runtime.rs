@@ -18,5 +18,6 @@ pub struct RuntimeEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
     /// The user who set the limits.
+    #[serde(rename = "by")]
     pub author: Arc<str>,
 }

@@ -33,6 +33,7 @@ pub enum SettingOrigin {
     /// `rlctl limit set`, which overrides files.
     Runtime {
         /// The user who set it.
+        #[serde(rename = "by")]
         author: String,
     },
 }

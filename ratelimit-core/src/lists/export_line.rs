@@ -57,8 +57,13 @@ pub struct Line<'t> {
     /// Why.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'t, str>>,
-    /// Who put it there.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    /// The user who set it.
+    #[serde(
+        borrow,
+        default,
+        rename = "by",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub author: Option<Cow<'t, str>>,
     /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -110,7 +110,7 @@ fn is_json(line: &str) -> bool {
 }
 
 /// The keys of our own lines besides the prefix.
-const OURS: [&str; 6] = ["action", "until", "reason", "author", "since", "origin"];
+const OURS: [&str; 6] = ["action", "until", "reason", "by", "since", "origin"];
 
 /// JSON: told by the keys of its first object.
 fn object(line: &str, text: &str) -> Result<Format, Other> {

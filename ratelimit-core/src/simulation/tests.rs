@@ -483,7 +483,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
         &answer,
         &[
             ("pass", "conforming", 25 + 25 + 10),
-            ("drop", "aggregate-limited", 15 + 15 + 30),
+            ("drop", "subnet-limited", 15 + 15 + 30),
         ],
     );
     let firsts: std::collections::BTreeSet<_> = answer
@@ -506,14 +506,11 @@ fn the_narrow_prefix_is_named_where_it_refuses() {
         send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
     }
     let answer = simulation.answer(10);
-    let verdicts = [
-        ("pass", "conforming", 1),
-        ("observe", "aggregate-limited", 1),
-    ];
+    let verdicts = [("pass", "conforming", 1), ("observe", "subnet-limited", 1)];
     check_verdicts(&answer, &verdicts);
     check_first(
         &answer,
-        "aggregate-limited",
+        "subnet-limited",
         "[subnet] ipv4/24",
         "1 packet per 1s",
     );

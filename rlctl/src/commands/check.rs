@@ -360,7 +360,7 @@ fn deciding_rule(check: &Check) -> String {
         ("invalid-source", ..) => {
             "invalid source address: no allow, ban or limit applies".to_owned()
         }
-        ("aggregate-limited", ..) => {
+        ("subnet-limited", ..) => {
             let prefixes: Vec<Prefix> = refusing_prefixes(check).collect();
             match &prefixes[..] {
                 [] => "the limits that all sources of a wider prefix share".to_owned(),

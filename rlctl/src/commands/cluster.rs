@@ -11,6 +11,7 @@ use ratelimit_core::{
 use crate::{
     client::{Answer, Client},
     cluster_arguments::{ClusterVerb, RevokeArguments},
+    commands::renamed,
     exit_code::ExitCode,
     failure::Failure,
     output::{BAD, WARNING, printable, styled},
@@ -23,14 +24,17 @@ use crate::{
 pub fn run(verb: &ClusterVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     match verb {
         ClusterVerb::Status => status(client, now),
-        ClusterVerb::Nodes => nodes(client),
+        ClusterVerb::Nodes => Err(renamed("cluster nodes", "cluster status")),
         ClusterVerb::Revoke(arguments) => revoke(arguments, client, now),
     }
 }
 
 fn status(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
-    let text = sentences(&answer.value, now).join("\n");
+    let mut text = sentences(&answer.value, now).join("\n");
+    if !answer.value.nodes.is_empty() {
+        text = format!("{text}\n\n{}", nodes(&answer.value.nodes));
+    }
     let is_cut_off = answer.value.connected == Some(false);
     let mut report = Report::new(answer, text);
     if is_cut_off {
@@ -88,7 +92,7 @@ fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
         ..
     } = sharing;
     let since = phrase::moment(sharing.since, now);
-    let period = quantity::duration(Duration::from_millis(sharing.period_ms));
+    let period = quantity::duration(Duration::from_secs_f64(sharing.period_seconds));
     let ago = |at: jiff::Timestamp| {
         let seconds = at
             .until(now.timestamp())
@@ -159,10 +163,9 @@ pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
     }
 }
 
-fn nodes(client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
+fn nodes(nodes: &[NodeView]) -> Table {
     let mut table = Table::new("NODE | STATE | >STATED | >BANS HERE");
-    for node in &answer.value.nodes {
+    for node in nodes {
         table.row([
             printable(&node.name),
             state(node).to_owned(),
@@ -170,7 +173,7 @@ fn nodes(client: &Client) -> Result<Report, Failure> {
             node.bans.to_string(),
         ]);
     }
-    Ok(Report::new(answer, table.to_string()))
+    table
 }
 
 fn state(node: &NodeView) -> &'static str {
@@ -264,7 +267,7 @@ mod tests {
         let mut status = SharingStatus {
             keys: 12,
             without_room: 0,
-            period_ms: 500,
+            period_seconds: 0.5,
             configured_nodes: 3,
             divided_by: 3,
             divided_at: Some(at(8)),

@@ -72,12 +72,15 @@ pub fn upgrade(file: &Path) -> Result<Report, Failure> {
     Ok(report.notes(lines))
 }
 
-/// Shows every setting in force, and what set it where `origin` is asked for.
+/// Shows the settings in force: as a configuration that can be loaded, or each with its origin.
 pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<Setting>> = client.get("/v1/config")?;
     if !origin {
-        let text = printable_lines(config::toml(&answer.value).trim_end());
-        return Ok(Report::new(answer, text));
+        let text = config::toml(&answer.value);
+        let document: toml::Table = toml::from_str(&text)
+            .map_err(|error| Failure::refused(format!("the settings are no TOML: {error}")))?;
+        let text = printable_lines(text.trim_end());
+        return Ok(Report::from_json(json!(document), text));
     }
     let setting = |it: &Setting| format!("{} = {}", printable(&it.key), printable(&it.value));
     let mut table = Table::new("SET BY | SETTING");

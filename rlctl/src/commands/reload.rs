@@ -1,7 +1,10 @@
-//! `rlctl reload`: the configuration is read again, and what changed is said.
+//! `rlctl reload`: reads the configuration again, or with `--dry-run` shows what that would change.
 
-use ratelimit_core::api::{ReloadRequest, Reloaded};
+use std::path::Path;
 
+use ratelimit_core::api::{DiffRequest, ReloadRequest, Reloaded};
+
+use super::apply;
 use crate::{
     client::{self, Answer, Client},
     failure::Failure,
@@ -9,6 +12,14 @@ use crate::{
     phrase,
     report::Report,
 };
+
+/// Compares the running configuration with a file, or with what a reload would read.
+pub fn compare(file: Option<&Path>, client: &Client) -> Result<Report, Failure> {
+    let tried = file.map(|file| apply::request(file, 0.0)).transpose()?;
+    let answer: Answer<Reloaded> = client.post("/v1/diff", &DiffRequest { tried })?;
+    let text = sentences("", &answer.value);
+    Ok(Report::new(answer, text))
+}
 
 /// Has the daemon read its configuration again.
 pub fn run(discard: bool, client: &Client) -> Result<Report, Failure> {
@@ -19,29 +30,28 @@ pub fn run(discard: bool, client: &Client) -> Result<Report, Failure> {
         "/v1/reload".to_owned()
     };
     let answer: Answer<Reloaded> = client.call(&path)?;
-    let text = sentences(&answer.value);
+    let text = sentences("reloaded ", &answer.value);
     Ok(Report::new(answer, text))
 }
 
-fn sentences(reloaded: &Reloaded) -> String {
+fn sentences(verb: &str, reloaded: &Reloaded) -> String {
     let files = printable(&phrase::and(&reloaded.files));
-    let warnings = warnings(&reloaded.warnings);
-    if reloaded.changes.is_empty() {
-        return format!("reloaded {files}: no changes{warnings}");
-    }
-    let changes = phrase::count(reloaded.changes.len(), "change", "changes");
-    let lines = lines(&reloaded.changes);
-    format!("reloaded {files}: {changes}{lines}{warnings}")
+    let changes = match reloaded.changes.len() {
+        0 => "no changes".to_owned(),
+        count => phrase::count(count, "change", "changes"),
+    };
+    let (lines, warnings) = (lines(&reloaded.changes), warnings(&reloaded.warnings));
+    format!("{verb}{files}: {changes}{lines}{warnings}")
 }
 
-/// What is said of packets that do not come to this host, each on a line of its own.
+/// Warnings about packets that never reach this host, each on its own line.
 pub fn warnings(warnings: &[String]) -> String {
     let warnings = warnings.iter();
     let lines = warnings.map(|it| format!("\n{} {}", styled(WARNING, "warning:"), printable(it)));
     lines.collect()
 }
 
-/// What is different, each on a line of its own. What is wrong with the file of a list is shown with its line.
+/// The changes, each on its own line. An error in the file of a list is quoted with its line.
 pub fn lines(changes: &[String]) -> String {
     let mut text = String::new();
     for change in changes {
@@ -64,7 +74,7 @@ mod tests {
             warnings: vec![],
         };
         assert_eq!(
-            sentences(&reloaded),
+            sentences("reloaded ", &reloaded),
             "reloaded a.toml: 1 change\n  list x: not taken: l:2:1: no\n    2 | bad\n      | ^^^ write"
         );
     }

@@ -34,6 +34,8 @@ fn the_old_name_of_a_verb_answers_with_the_new_one() {
         ("protected", "list protected"),
         ("allow list", "list allows"),
         ("limit list", "list limits"),
+        ("diff", "reload --dry-run"),
+        ("cluster nodes", "cluster status"),
     ] {
         let words: Vec<&str> = old.split(' ').collect();
         let answer = format!("error: `rlctl {old}` was renamed\nhint: run `rlctl {new}`");
@@ -422,7 +424,7 @@ fn the_flag_for_colour_beats_terminal_and_environment() {
 #[test]
 fn a_reader_that_has_read_enough_is_no_error() {
     let rows: Vec<Value> = (0..20_000)
-        .map(|n| json!({"prefix": format!("10.0.{}.{}", n / 200, n % 200), "since": null, "reason": null, "author": null, "origin": "config"}))
+        .map(|n| json!({"prefix": format!("10.0.{}.{}", n / 200, n % 200), "since": null, "reason": null, "by": null, "origin": "config"}))
         .collect();
     let daemon = ScriptedDaemon::start(answers(&rows));
     let mut child = Command::new(env!("CARGO_BIN_EXE_rlctl"))

@@ -1,6 +1,7 @@
 //! The real `rlctl` against a daemon that answers what the test says: what is sent, what is printed, how it ends.
 
 mod changes;
+mod config_show;
 mod daemon;
 mod failures;
 mod fetch;

@@ -115,8 +115,8 @@ pub fn daemon_of(arguments: &str, answer: &Value) -> Daemon {
 pub fn verbs() -> Vec<(&'static str, Value)> {
     let limit = json!({"packets": 1000, "per": "1s", "algorithm": "fixed-window"});
     let bucket = json!({"bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000, "match": "tcp-syn"});
-    let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "author": "root", "origin": "manual"});
-    let allow = json!({"prefix": "192.0.2.10", "until": null, "since": SINCE, "reason": "monitoring", "author": "root", "origin": "manual"});
+    let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "by": "root", "origin": "manual"});
+    let allow = json!({"prefix": "192.0.2.10", "until": null, "since": SINCE, "reason": "monitoring", "by": "root", "origin": "manual"});
     let policy = json!({"name": "default", "prefixes": [], "limits": [limit, bucket], "observe": false, "origin": "config",
         "ban": {"after": 5000, "within": "10s", "for": "10m", "factor": 2, "max": "24h", "unverified": "limit"}});
     let state =
@@ -156,7 +156,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             "check 203.0.113.7",
             json!({"address": "203.0.113.7", "source": "203.0.113.7", "action": "drop", "reason": "banned", "rule": "203.0.113.7",
             "until": null, "ban": ban, "policy": "default", "limits": [state], "refused_packets": 12, "refused_last": SINCE,
-            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "author": "root",
+            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "by": "root",
                 "origin": "manual", "decides": true}]}),
         ),
         (
@@ -190,7 +190,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "config show --with-origin",
-            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]", "origin": "runtime", "author": "root"},
+            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]", "origin": "runtime", "by": "root"},
             {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
             {"key": "clock", "value": "\"auto\"", "origin": "default"}]),
         ),
@@ -203,7 +203,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "pass-all on",
-            json!({"since": SINCE, "until": null, "author": "root"}),
+            json!({"since": SINCE, "until": null, "by": "root"}),
         ),
         ("pass-all off", json!(null)),
         ("detach", json!({"interfaces": ["eth0", "eth1"]})),

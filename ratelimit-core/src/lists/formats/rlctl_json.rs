@@ -1,7 +1,7 @@
 //! Our own JSON lines: what `rlctl export` writes.
 //!
 //! ```json
-//! {"prefix":"192.0.2.0/24","action":"ban","until":"2026-11-22T09:00:00Z","reason":"scan","author":"root","since":"2026-11-21T09:00:00Z","origin":"manual"}
+//! {"prefix":"192.0.2.0/24","action":"ban","until":"2026-11-22T09:00:00Z","reason":"scan","by":"root","since":"2026-11-21T09:00:00Z","origin":"manual"}
 //! ```
 //!
 //! All but the prefix may be absent.
@@ -16,7 +16,7 @@ use crate::lists::{
 
 /// What a line that is JSON should have.
 const FIELDS: &str =
-    "write prefix, and where they are known action, until, reason, author, since, origin";
+    "write prefix, and where they are known action, until, reason, by, since, origin";
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {

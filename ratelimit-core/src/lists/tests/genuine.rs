@@ -244,7 +244,7 @@ fn bans_of_crowdsec_are_read_as_json_and_nothing_else_of_it() {
 
 #[test]
 fn our_own_lines_are_read_with_all_they_say() {
-    let text = r#"{"prefix":"192.0.2.0/24","action":"allow","until":"2026-11-21T10:00:00Z","reason":"a \"b\"","author":"root","since":"2026-11-20T00:00:00Z","origin":"list:x"}
+    let text = r#"{"prefix":"192.0.2.0/24","action":"allow","until":"2026-11-21T10:00:00Z","reason":"a \"b\"","by":"root","since":"2026-11-20T00:00:00Z","origin":"list:x"}
 {"prefix":"2001:db8::1"}"#;
     let reading = check(
         text.as_bytes(),

@@ -1,4 +1,4 @@
-//! `rlctl diff`.
+//! `rlctl reload --dry-run`.
 
 use ratelimit_core::{
     api::{Refused, Reloaded},

@@ -244,7 +244,7 @@ function onStatus(status) {
   for (const it of document.querySelectorAll(".challenge")) it.hidden = !status.challenge;
   $("challenge").textContent = status.challenge?.is_on || status.challenge?.dns?.is_on ? "on" : "off";
   const problems = [];
-  if (status.pass_all) problems.push(`pass-all is on (${status.pass_all.author}): limits and bans are not enforced`);
+  if (status.pass_all) problems.push(`pass-all is on (${status.pass_all.by}): limits and bans are not enforced`);
   if (status.observe) problems.push("dry run: nothing is dropped");
   if (status.config_error) problems.push(`last reload failed: ${status.config_error}`);
   for (const it of status.interfaces) if (!it.attached) problems.push(`${it.name} is not protected: ${it.why ?? "not attached"}`);
@@ -332,7 +332,7 @@ function drawBans() {
   const focused = document.activeElement?.closest("#bans tr")?.rowIndex;
   $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
     make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
-    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.author ?? ""), make("td", {}, unbanButton(ban)))));
+    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.by ?? ""), make("td", {}, unbanButton(ban)))));
   if (focused) $("bans").rows[focused - 1]?.querySelector("button")?.focus();
 }
 
@@ -373,7 +373,7 @@ function onEvents(events) {
 /** An event in words, like those of `rlctl events`. */
 function words(it) {
   const by = it.by ? ` by ${it.by}` : "";
-  const author = it.author ? ` by ${it.author}` : "";
+  const removedBy = it.removed_by ? ` by ${it.removed_by}` : "";
   const until = it.until ? ` until ${clock(Date.parse(it.until), 86400)}` : "";
   const reason = it.reason ? `: ${it.reason}` : "";
   const dns = it.is_of_dns ? "DNS" : "TCP";
@@ -381,14 +381,14 @@ function words(it) {
   const changes = it.changes?.length ? it.changes.join("; ") : "no changes";
   const attack = () => `${it.kind} ${it.subject}, up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`;
   const found = {
-    "ban-added": () => `banned ${it.prefix}${author}${until}${reason}`,
-    "ban-ended": () => `ban expired: ${it.prefix} (set${author})`,
-    "ban-removed": () => `unbanned ${it.prefix}${by}`,
+    "ban-added": () => `banned ${it.prefix}${by}${until}${reason}`,
+    "ban-ended": () => `ban expired: ${it.prefix} (set${by})`,
+    "ban-removed": () => `unbanned ${it.prefix}${removedBy}`,
     bans: () => `${{ added: "banned", ended: "bans expired:", removed: "unbanned" }[it.change]} ${number(it.count)} prefixes from ${it.origin}${by}`,
     "list-replaced": () => (it.entries ? `loaded list ${it.list}: ${number(it.entries)} entries` : `removed list ${it.list}`) + by,
-    "allow-added": () => `allowed ${it.prefix}${author}${until}${reason}`,
+    "allow-added": () => `allowed ${it.prefix}${by}${until}${reason}`,
     "allow-ended": () => `allow expired: ${it.prefix}`,
-    "allow-removed": () => `removed ${it.prefix} from the allow list${by}`,
+    "allow-removed": () => `removed ${it.prefix} from the allow list${removedBy}`,
     "limits-set": () => `limited ${target} to ${it.limits.map(limit).join(" and ")}${it.observe ? " (dry run)" : ""}${by}${until}${reason}`,
     "limits-ended": () => `runtime limits expired: ${target}`,
     "limits-removed": () => `removed runtime limits of ${target}${by}`,

@@ -27,7 +27,7 @@ pub fn over_main(attempt: &Attempt, client: &Client) -> Result<PathBuf, Failure>
         let file = printable(&attempt.file);
         return Err(
             Failure::refused(format!("{file} changed since the trial began"))
-                .hint(format!("see `rlctl diff {file}`")),
+                .hint(format!("see `rlctl reload --dry-run {file}`")),
         );
     }
     let written = fs::canonicalize(&attempt.main).and_then(|main| replace(&main, &text));

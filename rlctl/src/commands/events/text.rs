@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_ban_says_by_whom_until_when_and_why() {
-        let ban = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"scan","author":"root","origin":"manual""#;
+        let ban = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"scan","by":"root","origin":"manual""#;
         check(
             &format!(r#""event":"ban-added",{ban}"#),
             "banned 192.0.2.1 by root until 14:42:07: scan",
@@ -340,7 +340,7 @@ mod tests {
             "ban expired: 192.0.2.1 (set by root)",
         );
         check(
-            &format!(r#""event":"ban-removed",{ban},"by":"eve""#),
+            &format!(r#""event":"ban-removed",{ban},"removed_by":"eve""#),
             "unbanned 192.0.2.1 by eve",
         );
         check(
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn an_allow_and_limits_say_until_when_and_why() {
-        let allow = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"migration","author":"root","origin":"manual""#;
+        let allow = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"migration","by":"root","origin":"manual""#;
         check(
             &format!(r#""event":"allow-added",{allow}"#),
             "allowed 192.0.2.1 by root until 14:42:07: migration",

@@ -107,7 +107,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
             source: [203, 0, 113, 7].into(),
             from: None,
             packet: PacketRequest::default(),
-            reason: "aggregate-limited".to_owned(),
+            reason: "subnet-limited".to_owned(),
             observed: false,
             policy: None,
             limit: None,
@@ -138,8 +138,8 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
   icmp: dropped (limited: 1000 packets per 1s of icmp, next packet in 58.0s; 9 drops seen)
   udp: pass (dry run) (limited)
 rule: policy default
-drops by its limits: none; sampled drops: aggregate-limited
-seen: {at_reported} dropped 203.0.113.7 on eth0: aggregate-limited, 9 times since {first_reported}"
+drops by its limits: none; sampled drops: subnet-limited
+seen: {at_reported} dropped 203.0.113.7 on eth0: subnet-limited, 9 times since {first_reported}"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -162,7 +162,7 @@ fn check_tells_the_limits_that_a_source_shares() {
     };
     let answer = Check {
         action: "drop".to_owned(),
-        reason: "aggregate-limited".to_owned(),
+        reason: "subnet-limited".to_owned(),
         limits: Vec::new(),
         wider: vec![
             wider(Some(prefix), false, limits),
@@ -170,7 +170,7 @@ fn check_tells_the_limits_that_a_source_shares() {
         ],
         ..passing("203.0.113.7")
     };
-    let stdout = "packets from 203.0.113.7 are dropped (aggregate-limited)
+    let stdout = "packets from 203.0.113.7 are dropped (subnet-limited)
 rule: the limits that all sources of a wider prefix share
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, window ends in 0.4s
 limit of the node (incl. per-CPU reserve) (dry run): 1000 packets per 1s of tcp-syn: 37 used, window ends in 0.4s
@@ -190,7 +190,7 @@ fn check_names_the_prefix_that_refuses_and_the_other_limits_without_room() {
     of_source[0].limit = full.with_amount(9);
     let answer = Check {
         action: "drop".to_owned(),
-        reason: "aggregate-limited".to_owned(),
+        reason: "subnet-limited".to_owned(),
         refused_by: Some(RefusedBy {
             limit: full,
             room_in_seconds: Some(0.4),
@@ -211,7 +211,7 @@ fn check_names_the_prefix_that_refuses_and_the_other_limits_without_room() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 are dropped (aggregate-limited: 1000 packets per 1s, next packet in 0.4s; 1 other limit is exceeded too), and for other reasons
+packets from 203.0.113.7 are dropped (subnet-limited: 1000 packets per 1s, next packet in 0.4s; 1 other limit is exceeded too), and for other reasons
   dns: dropped (limited)
 rule: the limits that all sources of 203.0.113.0/24 share
 limit: 9 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s

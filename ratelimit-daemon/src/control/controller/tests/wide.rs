@@ -375,7 +375,7 @@ fn a_prefix_without_room_decides() {
             .records
             .insert((network, policy.scope()), used(&policy));
     }
-    lab.check("203.0.113.9", "drop", "aggregate-limited", None, "default");
+    lab.check("203.0.113.9", "drop", "subnet-limited", None, "default");
     lab.check("203.0.114.9", "pass", "conforming", None, "default");
 }
 

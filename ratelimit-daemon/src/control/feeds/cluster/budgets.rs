@@ -358,7 +358,7 @@ impl Membership {
         let status = self.connection.reported(|config| SharingStatus {
             keys: budgets.reported.len(),
             without_room: budgets.without_room,
-            period_ms: millis(config.period),
+            period_seconds: config.period.as_secs_f64(),
             configured_nodes: config.nodes,
             divided_by: node.budget().members().size(),
             divided_at: budgets.divided_at,

@@ -101,7 +101,7 @@ impl Membership {
         };
         let name = NodeName::new(&name).ok_or_else(|| {
             Refused::because(format!("`{name}` is not a node name"))
-                .hint("see `rlctl cluster nodes`")
+                .hint("see `rlctl cluster status`")
         })?;
         if name == *node.name() {
             return Err(Refused::because(format!("`{name}` is this node"))
@@ -109,7 +109,7 @@ impl Membership {
         }
         if !force && !known(node).contains(&name) {
             return Err(Refused::because(format!("unknown node `{name}`"))
-                .hint("see `rlctl cluster nodes`; use --force to revoke an unknown node"));
+                .hint("see `rlctl cluster status`; use --force to revoke an unknown node"));
         }
         let subject = Subject::Node(name.clone());
         let is_new = if undo {
