@@ -230,6 +230,11 @@ pub enum Verb {
     Detach,
     /// Find problems of this host that affect the limiter, with commands that fix them
     Doctor(DoctorArguments),
+    /// Limit and ban real packets between two network namespaces, to see how it works
+    #[command(
+        after_help = "Examples:\n  rlctl demo\n\nIt starts its own ratelimitd, takes about ten seconds and removes everything at the end. Interfaces of the host and a running daemon are not touched. The exit code is 0 if all counts match the limits."
+    )]
+    Demo,
     /// Write an archive for a bug report, without secrets and addresses
     Support(SupportArguments),
     /// Show which packets of a capture a configuration would drop, without a daemon

@@ -11,6 +11,7 @@ mod check;
 mod cluster;
 mod config;
 mod confirm;
+mod demo;
 mod detach;
 mod doctor;
 mod events;
@@ -93,6 +94,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Cluster(verb) => cluster::run(&verb, client, now),
         Verb::Protected => Err(renamed("protected", "list protected")),
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
+        Verb::Demo => demo::run(output),
         Verb::Detach => detach::run(client),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
         Verb::Protect(arguments) => protect::run(&arguments, client),

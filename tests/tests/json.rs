@@ -130,6 +130,7 @@ const OWN: &[(&str, &str)] = &[
     ("doctor lo", "doctor"),
     ("config show", "config show"),
     ("protect rl0", "protect"),
+    ("demo", "demo"),
     (
         "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
         "support",

@@ -27,6 +27,7 @@ mod compact;
 mod crowdsec;
 mod customers;
 mod dashboard;
+mod demo;
 mod destinations;
 mod detection;
 mod doctor;

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.sequences {
         setup::redis()?;
     }
-    process::build_beside_daemon("campaign")?;
+    process::build_with_daemon(Some("campaign"))?;
     process::status(&mut play(arguments)?).map(process::exit_code)
 }
 

@@ -1,49 +1,43 @@
-//! `cargo xtask demo`: the limiter at work on real traffic.
+//! `cargo xtask demo`: builds and runs `rlctl demo`, or the demo of a cluster.
 
-use std::{os::unix::process::CommandExt as _, path::PathBuf, process::ExitCode};
+use std::{os::unix::process::CommandExt as _, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{process, setup, workspace};
 
-/// Limits real traffic between two network namespaces, and checks every figure
+/// Limits real traffic between two network namespaces with `rlctl demo`
 ///
-/// It installs what is missing and builds first, and removes what it made at the end; Ctrl-C is an end, too.
+/// It installs what is missing and builds first, and removes everything at the end, also after Ctrl-C.
 #[derive(Args)]
 pub struct Arguments {
-    /// Replay this capture (pcap or pcapng, Ethernet) as the attack
-    #[arg(long, value_name = "FILE")]
-    capture: Option<PathBuf>,
     /// Show three nodes that share limits and bans through a Redis, which is killed and started again
-    #[arg(long, conflicts_with = "capture")]
+    #[arg(long)]
     cluster: bool,
     /// Use the binaries that were built before
     #[arg(long)]
     no_build: bool,
 }
 
-/// Shows the limiter at work. The exit code is success only when every figure is what the limits say.
+/// Shows the limiter at work. The exit code is success only if every count matches the limits.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let (program, words) = if arguments.cluster {
+        ("cluster_demo", &[][..])
+    } else {
+        ("rlctl", &["demo"][..])
+    };
     if !arguments.no_build {
         setup::demo()?;
         if arguments.cluster {
             setup::redis()?;
         }
-        eprintln!(
-            "demo: building ratelimitd, rlctl and the demo; the BPF program is optimized, the rest for a short build"
-        );
-        process::build_beside_daemon("demo")?;
+        eprintln!("demo: building with an optimized BPF program and debug builds of the rest");
+        process::build_with_daemon(arguments.cluster.then_some(program))?;
     }
-    // Namespaces and BPF are for root; building was not.
-    let binary = workspace::target_dir().join("debug/demo");
+    // Namespaces and BPF need root; building did not.
+    let binary = workspace::target_dir().join("debug").join(program);
     let mut command = process::as_root(&binary.to_string_lossy())?;
-    if let Some(capture) = &arguments.capture {
-        command.arg("--capture").arg(capture);
-    }
-    if arguments.cluster {
-        command.arg("--cluster");
-    }
-    // Its place, so that Ctrl-C waits until everything is removed.
-    Err(command.exec()).with_context(|| format!("running {}", binary.display()))
+    // Replaces this process, so that Ctrl-C waits until everything is removed.
+    Err(command.args(words).exec()).with_context(|| format!("running {}", binary.display()))
 }

@@ -80,13 +80,9 @@ fn try_out(binaries: &Path) -> Result<()> {
     }
     let mut check = process::in_root(binaries.join("rlctl"));
     process::run(check.args(["config", "check", "contrib/config.toml"]))?;
-    setup::demo()?;
-    let mut build = process::cargo();
-    process::run(build.args(["build", "--package", "ratelimit-tests", "--bin", "demo"]))?;
-    // It runs the programs that stand beside it.
-    let demo = binaries.join("demo");
-    fs::copy(workspace::target_dir().join("debug/demo"), &demo).context("copying the demo")?;
-    process::run(&mut process::as_root(&demo.to_string_lossy())?)
+    // It runs the ratelimitd beside it.
+    let mut demo = process::as_root(&binaries.join("rlctl").to_string_lossy())?;
+    process::run(demo.arg("demo"))
 }
 
 fn build(arguments: &[&str]) -> Result<()> {

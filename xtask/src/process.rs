@@ -62,13 +62,21 @@ pub fn measured(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     status(&mut command).map(exit_code)
 }
 
-/// Builds a program of the tests with the daemon and `rlctl`.
-pub fn build_beside_daemon(program: &str) -> Result<()> {
-    let packages = ["ratelimit-daemon", "rlctl", "ratelimit-tests"];
-    let packages = packages.iter().flat_map(|name| ["--package", name]);
-    let bins = ["ratelimitd", "rlctl", program];
-    let bins = bins.iter().flat_map(|name| ["--bin", name]);
-    run(once(cargo().arg("build")).args(packages).args(bins))
+/// Builds the daemon and `rlctl`, and a program of the tests with them.
+pub fn build_with_daemon(program: Option<&str>) -> Result<()> {
+    let mut build = cargo();
+    let build = once(build.args([
+        "build",
+        "--package",
+        "ratelimit-daemon",
+        "--package",
+        "rlctl",
+    ]));
+    build.args(["--bin", "ratelimitd", "--bin", "rlctl"]);
+    if let Some(program) = program {
+        build.args(["--package", "ratelimit-tests", "--bin", program]);
+    }
+    run(build)
 }
 
 /// Whether this runs as root.

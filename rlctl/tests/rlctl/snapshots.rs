@@ -87,6 +87,7 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
     let others = [
         "capture",
         "config check",
+        "demo",
         "doctor",
         "events",
         "export",
