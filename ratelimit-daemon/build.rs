@@ -34,7 +34,7 @@ const LABEL: &[u8] = b"LBB";
 /// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
-/// What the object is made of, seen from the root of the repository.
+/// Inputs of the object, relative to the root of the repository.
 const INPUTS: [&str; 8] = [
     ".cargo/config.toml",
     "Cargo.lock",
@@ -76,7 +76,7 @@ fn run() -> Result<(), String> {
     require_linker()?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let target_dir = target_dir(&out_dir);
-    // Both have the same name where they are built.
+    // Both builds produce the same file name.
     for (features, objects) in [
         ("program", &[(OBJECT, OBJECT), (ENTRY, ENTRY)][..]),
         ("program,lean", &[(OBJECT, LEAN)]),
@@ -126,7 +126,7 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(embedded, stripped)?)
 }
 
-/// Whether the program logs through aya-log: in debug builds, unless somebody wants the object as it is released.
+/// Whether the program logs through aya-log: in debug builds, unless `RATELIMIT_BPF_LOG` is off.
 fn logs() -> bool {
     println!("cargo::rerun-if-env-changed={LOG_SWITCH}");
     let is_off = env::var(LOG_SWITCH).is_ok_and(|value| value == "off");

@@ -1,6 +1,7 @@
-//! A program as short as can be, of the kind that stands in many repositories: a count for each source in an LRU hash map.
+//! The shortest useful program of its kind: a count for each source in an LRU hash map.
 //!
-//! It has no limit, no window, no list and no clock, knows IPv4 alone, and loses counts where two CPUs see the same source.
+//! It has no limit, window, list or clock, reads only IPv4, and loses counts if two CPUs see the
+//! same source.
 
 use aya_ebpf::{
     bindings::BPF_NOEXIST, btf_maps::LruHashMap, macros::btf_map, programs::XdpContext,
@@ -20,7 +21,7 @@ static BARE: LruHashMap<u64, Record, 1> = LruHashMap::new();
 pub fn count(context: &XdpContext) -> Option<()> {
     let source = u64::from(source::read(context)?);
     match BARE.get_ptr_mut(source) {
-        // SAFETY: a live map value. Others write it meanwhile.
+        // SAFETY: a live map value, which other CPUs may write at the same time.
         Some(record) => unsafe { (*record)[0] += 1 },
         None => BARE
             .insert(source, [1, 0, 0, 0, 0, 0, 0, 0], BPF_NOEXIST.into())

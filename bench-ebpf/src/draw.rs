@@ -1,6 +1,6 @@
-//! What a CPU draws, as both sides know it: `bench` includes this file.
+//! Parameters of the drawn sources, shared with user space: `bench` includes this file.
 
-/// The sources that a CPU draws, and what is done with them.
+/// Range of the sources that a CPU draws, and their use.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Draw {

@@ -1,8 +1,9 @@
-//! The programs that the benchmark measures with. No part of them is in what is installed.
+//! Programs that the benchmark measures with; none of them is installed.
 //!
-//! `draw` draws a source, writes it into the packet and calls the program under test, which for the baseline is `pass`.
-//! `send` draws one too, and puts the packet on an interface, as `send_syn` does: the traffic of the live cases, which `drop` ends where nothing
-//! else does. `bare` and the two of `minimal` are what the stores are measured beside.
+//! `draw` draws a source, writes it into the packet and calls the program under test; the baseline
+//! is `pass`. `send` also draws one and sends the packet on an interface, as does `send_syn`: the
+//! traffic of the live cases, ended by `drop` if nothing else drops it. `bare` and the two programs
+//! of `minimal` are comparisons for the stores.
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
@@ -46,7 +47,7 @@ pub fn drop(_: XdpContext) -> u32 {
     XDP_DROP
 }
 
-/// The same after a look at the source, which lies in memory that the CPU has to fetch.
+/// Like the baseline, but reads state of the source that the CPU has to fetch from memory.
 #[xdp]
 pub fn drop_after_a_look(context: XdpContext) -> u32 {
     match source::read(&context) {
@@ -55,7 +56,7 @@ pub fn drop_after_a_look(context: XdpContext) -> u32 {
     }
 }
 
-/// Passes what comes from 10.77.0.0/16, and drops all else.
+/// Passes packets from 10.77.0.0/16 and drops all others.
 #[xdp]
 pub fn only_users(context: XdpContext) -> u32 {
     match source::read(&context).map(u32::to_ne_bytes) {
@@ -64,7 +65,7 @@ pub fn only_users(context: XdpContext) -> u32 {
     }
 }
 
-/// Counts the packets of each source, and does nothing else.
+/// Only counts the packets of each source.
 #[xdp]
 pub fn bare(context: XdpContext) -> u32 {
     match bare::count(&context) {

@@ -39,11 +39,12 @@ static MINIMAL_SETS: Array<[Slot; SLOTS], 1> = Array::new();
 #[unsafe(no_mangle)]
 static SET_MASK: u32 = 0;
 
-/// New sources in a window. What is beyond passes without a record. User space sets it.
+/// New sources per window, set by user space. Sources over the budget pass without a record.
 #[unsafe(no_mangle)]
 static NEW_SOURCES: u32 = 0;
 
-/// The upper 16 bits of an IPv4 address, or 65,536 and bits 16 to 32 of an IPv6 address → whether a ban lies there.
+/// The upper 16 bits of an IPv4 address, or 65,536 and bits 16 to 32 of an IPv6 address → whether
+/// it contains a ban.
 #[btf_map]
 static FILTER: Array<u64, 131_072> = Array::new();
 
@@ -103,7 +104,7 @@ pub fn with_sets(context: &XdpContext) -> Option<u32> {
             .cast::<Slot>();
         let (mut oldest, mut age) = (0, 0);
         for slot in 0..SLOTS {
-            // SAFETY: a live map value with so many slots.
+            // SAFETY: a live map value with this many slots.
             let Slot {
                 source: tenant,
                 word,

@@ -6,9 +6,9 @@ use crate::draw::Draw;
 
 /// Where 4 bytes of the source lie, of both families: the whole of an IPv4 address, the lower half of an IPv6 /64.
 const SOURCE_OFFSET: usize = 26;
-/// Where the checksum of an IPv4 header lies.
+/// Offset of the checksum of an IPv4 header.
 const CHECKSUM_OFFSET: usize = 24;
-/// Where the sequence number of a TCP segment lies, behind an IPv4 header without options.
+/// Offset of the sequence number of a TCP segment after an IPv4 header without options.
 const SEQUENCE_OFFSET: usize = 38;
 
 /// Index 0 → what this CPU draws.
@@ -48,7 +48,7 @@ pub fn balance(context: &XdpContext) -> Option<()> {
     write(context, SEQUENCE_OFFSET, (!source).to_ne_bytes())
 }
 
-/// The source in the packet, as it stands there.
+/// The source in the packet, in network byte order.
 #[inline(always)]
 pub fn read(context: &XdpContext) -> Option<u32> {
     let start = context.data() + SOURCE_OFFSET;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ratelimit_common::{algorithm::sliding_log::Ring, ban_budget::BanSlots};
 
-/// Words that stand somewhere else.
+/// Borrowed words.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicRing<'a>(pub &'a [AtomicU64]);
 

@@ -5,7 +5,7 @@ const END: char = ')';
 /// The longest name of a user, as `useradd` takes it.
 const NAME_BYTES_MAX: usize = 32;
 
-/// The author with the user who is said to have asked by `sudo`. What is no name of a user is not reported.
+/// Returns the author including the user who ran `sudo`. Invalid user names are ignored.
 pub fn on_behalf_of(peer: &str, claimed: &str) -> String {
     if is_name(claimed) && claimed != peer {
         format!("{peer}{BEGIN}{claimed}{END}")

@@ -1,4 +1,5 @@
-//! A ban by a policy as people say it: after so many drops within a time, for so long, longer each time.
+//! The ban of a policy in configuration: the number of drops, the time, the duration and its
+//! growth.
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 

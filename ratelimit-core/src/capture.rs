@@ -1,7 +1,7 @@
 //! Captures of traffic: pcap and pcapng, read as a stream, packet by packet.
 //!
-//! `pcap-parser` does the parsing (of the libraries for both formats it is the maintained one, streams with a bounded buffer,
-//! and is fuzzed). What a file means is put together here: times, lengths, and frames as a network card would see them.
+//! `pcap-parser` does the parsing: it is maintained, streams with a bounded buffer, and is fuzzed.
+//! This module derives times, lengths, and frames as a network card would see them.
 
 mod error;
 mod format;

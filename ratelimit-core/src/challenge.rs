@@ -31,7 +31,7 @@ pub struct Challenge {
     pub queries: When,
     /// The destinations to which connections are challenged; all where none is named.
     pub destinations: Vec<Prefix>,
-    /// The ports of them, likewise.
+    /// Destination ports of connections, if they are restricted.
     pub connection_ports: Vec<u16>,
     /// The names of the classes of which SYNs are challenged; all where none is named.
     pub classes: Vec<String>,
@@ -45,11 +45,11 @@ pub struct Challenge {
     pub way: Way,
     /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the default one (`SO_RCVBUF`).
     pub window_scaling: bool,
-    /// For how long nobody is challenged where nobody ever proved itself; `None` where that changes nothing.
+    /// How long the challenge pauses after no client completed it; `None` if it never pauses.
     pub back_off: Option<Duration>,
 }
 
-/// What a SYN of a source that is not verified is answered.
+/// The reply to a SYN of a source that is not verified.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Way {
@@ -60,7 +60,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its name, as it is written.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -141,7 +141,7 @@ impl Challenge {
         }
     }
 
-    /// The same, as it is written.
+    /// Describes the threshold as in the configuration.
     pub fn when(&self, asked: Asked) -> String {
         match self.of(asked) {
             When::Never => NEVER.to_owned(),

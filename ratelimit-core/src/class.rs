@@ -1,7 +1,7 @@
-//! Classes of packets as people say them: by protocol, ports, TCP flags, fragments.
+//! Classes of packets in the configuration: by protocol, ports, TCP flags, fragments.
 //!
-//! A class says one thing about each property of a packet. How packets are told apart is in
-//! [`ratelimit_common::class`].
+//! A class constrains each property of a packet at most once. [`ratelimit_common::class`] matches
+//! packets.
 
 pub(crate) mod builtin;
 mod catalogue;
@@ -41,7 +41,7 @@ pub use self::{
 #[serde(try_from = "text::ClassText", into = "text::ClassText")]
 pub struct Class(Box<ClassParts>);
 
-/// What is said of the packets of a class. What is `None` may be anything.
+/// The properties of the packets in a class. `None` matches anything.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClassParts {
     /// Protocols, numbers of IANA's.
@@ -66,7 +66,7 @@ pub struct ClassParts {
     pub dscp: Option<Numbers>,
     /// The outermost VLAN.
     pub vlan: Option<Numbers>,
-    /// What is odd about the source address.
+    /// Irregularity of the source address.
     pub source: Option<SourceShape>,
     /// Prefixes that they go to.
     pub destination: Option<BTreeSet<Prefix>>,
@@ -131,7 +131,7 @@ pub enum ClassError {
     /// ICMP types of another protocol.
     #[error("packets of {0} have no types of ICMP: none would belong to the class")]
     NotIcmp(String),
-    /// What a later fragment cannot say.
+    /// A property that later fragments do not have.
     #[error("later fragments have no `{0}`: none would belong to the class")]
     NotInLaterFragments(&'static str),
     /// A prefix that another one has.
@@ -213,7 +213,7 @@ impl Class {
         Ok(Self(Box::new(parts)))
     }
 
-    /// What is said of its packets. Protocols that follow from ports or flags are said as well.
+    /// Its properties, including protocols that follow from ports or flags.
     pub const fn parts(&self) -> &ClassParts {
         &self.0
     }
@@ -269,7 +269,7 @@ impl Class {
         };
         Property::ALL.into_iter().all(|property| {
             let mut values = 0..property.values();
-            // One that asks for destinations of one family has no value of the other.
+            // A class for destinations of one family has no value for the other.
             property.is_of_destination()
                 || values.any(|value| is_syn(property, value) && self.has(property, value))
         })
@@ -378,7 +378,7 @@ impl ClassParts {
     fn least_bytes(&self) -> u16 {
         const IPV4: u16 = 20;
         const IPV6: u16 = 40;
-        /// A part that others follow ends at a multiple of so many bytes.
+        /// Fragments other than the last have a length that is a multiple of this many bytes.
         const FRAGMENT: u16 = 8;
         let protocols = self.protocols.iter().flatten();
         let transport = protocols

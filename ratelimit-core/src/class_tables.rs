@@ -29,7 +29,7 @@ impl Default for ClassTables {
 }
 
 impl ClassTables {
-    /// The array as it stands in the datapath.
+    /// Wraps the entries of the datapath's array.
     pub const fn from_entries(entries: Vec<ClassSet>) -> Self {
         Self(entries)
     }
@@ -45,7 +45,7 @@ impl ClassTables {
         self.0.get(entry).copied().unwrap_or_default()
     }
 
-    /// The classes that exclude a packet by what is not known of it: all that say anything of `property`.
+    /// Classes that constrain `property`, and thus exclude packets for which it is unknown.
     pub fn asking_for(&self, property: Property) -> ClassSet {
         union(self.0.get(part(property)).unwrap_or_default())
     }
@@ -67,7 +67,7 @@ impl ClassTables {
         }
     }
 
-    /// Every class that excludes some packet: nobody has a class of all packets.
+    /// Every class: each excludes some packet, because no class matches all.
     pub fn classes(&self) -> ClassSet {
         union(&self.0)
     }

@@ -1,4 +1,5 @@
-//! From what is intended to what the datapath holds: policies, classes, list entries, settings.
+//! Compiles the intent into the contents of the datapath: policies, classes, list entries,
+//! settings.
 
 pub mod carried;
 pub mod class_numbers;
@@ -131,7 +132,7 @@ pub struct HeldTable {
     pub policies: BTreeMap<u32, Policy>,
 }
 
-/// What the datapath holds so far.
+/// The current contents of the datapath.
 pub struct Held<'a> {
     /// The policies by index.
     pub policies: &'a BTreeMap<u32, Policy>,
@@ -139,7 +140,7 @@ pub struct Held<'a> {
     pub retired: &'a BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: &'a ClassTables,
-    /// What holds for all packets.
+    /// Settings for all packets.
     pub settings: Settings,
     /// The sets of the table, where the store is `compact`.
     pub sets: Option<u32>,
@@ -367,7 +368,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
         let unsettled = compile_policies(&mut policies, &mut classes, intent, &beside, 1)?;
         Ok::<_, CompileError>((policies.by_index(), unsettled))
     };
-    // Beside what is in force, and when that has retired.
+    // Compiled once next to the policies in force, and once as if those had retired.
     let answer = compile(&held.policies, Unsettled::default())
         .and_then(|(before, unsettled)| compile(&before, unsettled));
     let placed = held.policies.values();
@@ -377,7 +378,8 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     let kept: BTreeSet<u32> = placed.map(Policy::scope).collect();
     let is_whole = intent.policies().iter().all(|wanted| {
         policies.get(&wanted.name).is_none_or(|named| {
-            // What is kept may be small, as others have the room. Of a table without a single region as large, the capacity was another one.
+            // A retired policy may keep a small region if others need the room. If no region of a
+            // table is large enough, the capacity was different before.
             let is_whole = |policy: &Policy, sources| {
                 let is_kept = kept.contains(&policy.scope());
                 is_kept && largest >= Some(sets_for(sources)) || is_whole(policy, sources)
@@ -410,7 +412,7 @@ pub fn compile_rules(policies: &Policies, intent: &Intent, slots: &CounterSlots)
     rules
 }
 
-/// Brings the rules of one prefix to what is intended.
+/// Compiles the rules of one prefix.
 pub fn compile_prefix(
     rules: &mut Rules,
     policies: &Policies,
@@ -489,7 +491,7 @@ fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) 
     challenge.at_a_glance(settings.with_challenge(intent.config.challenge.is_some()))
 }
 
-/// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
+/// Compiles the tables other than the lists, for a machine with `cpus` CPUs that receive packets.
 pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
     let challenge = challenge(&intent.config, classes, cpus);
     Tables {
@@ -593,7 +595,7 @@ fn lasting(config: &ListConfig, reading: Reading) -> List {
         .with_entries(entries.collect(), reading.reasons)
 }
 
-/// What a configuration puts into the datapath where nothing was set at runtime: what `rlctl simulate` runs on.
+/// The datapath of a configuration without runtime changes, as used by `rlctl simulate`.
 pub struct Compiled {
     intent: Intent,
     policies: Policies,
@@ -649,8 +651,8 @@ impl Compiled {
             .and_then(|(_, named)| named.ban)
     }
 
-    /// Whether the configuration asks for the coarse clock. With the one that is chosen by itself no limit is off by more than what it
-    /// promises.
+    /// Whether the configuration requests the coarse clock. An automatically chosen one does not
+    /// exceed the promised error.
     pub fn has_coarse_clock(&self) -> bool {
         self.config().clock == ClockWish::Coarse
     }
@@ -684,7 +686,7 @@ impl Compiled {
         self.memory_tables_on(None)
     }
 
-    /// The same for packets of the interface of a name.
+    /// Returns the tables for packets of the named interface.
     pub fn memory_tables_on(&self, interface: Option<&str>) -> MemoryTables {
         let source = &self.config().source;
         let masks = (source.mask(), source.mask());

@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> Result<Vec<File>, ConfigError> {
     file::read_all(path).map_err(ConfigError::new)
 }
 
-/// The same with another file in place of the one at `path`.
+/// Reads another file instead of the one at `path`, and the `conf.d` beside `path`.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     let report = Report::new(files);
     let warnings = Report::new(files);
     let document = read_documents(files, &report, &warnings);
-    // What a broken file says is not known: nothing can be said of the whole.
+    // Without the contents of a broken file, the whole cannot be validated.
     let Some(document) = document else {
         return Err(ConfigError::new(report.into_diagnostics()));
     };
@@ -138,7 +138,7 @@ pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     Ok((config, warnings.into_diagnostics()))
 }
 
-/// What all files say; `None` when one of them is no TOML.
+/// Reads all files; `None` if one of them is not TOML.
 fn read_documents<'f>(
     files: &'f [File],
     report: &'f Report<'f>,

@@ -1,7 +1,7 @@
-//! Which slot of the datapath counts the packets that a ban, an allow, a list or a policy meets.
+//! Assigns the counter slots of the datapath to bans, allows, lists and policies.
 //!
-//! Slots are fixed in number. Who comes when none is free is not counted. The datapath keeps a hash of the owner beside each
-//! slot, so counts go on when the daemon starts anew.
+//! The number of slots is fixed; entries that find none free are not counted. The datapath keeps a
+//! hash of the owner with each slot, so counts survive a restart of the daemon.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -13,7 +13,7 @@ use ratelimit_common::layout::{POLICY_SLOTS, SLOTS_MAX};
 
 use crate::{origin::Origin, prefix::Prefix};
 
-/// What packets are counted for.
+/// The owner of a counter.
 #[derive(Clone, Copy, Debug, Hash)]
 pub enum Owner<'a> {
     /// The ban of a prefix that is of this origin.
@@ -29,7 +29,7 @@ pub enum Owner<'a> {
 /// Slots that only lists get when the others are taken.
 const OF_LISTS: usize = 256;
 
-/// The slot of policies that there are no more. Nothing meets it.
+/// The slot of removed policies. No packet matches it.
 pub const GONE: u16 = (POLICY_SLOTS & 0xffff) as u16;
 
 /// The slots, by their owners.
@@ -41,10 +41,10 @@ pub struct CounterSlots {
     policies: Pool,
 }
 
-/// Slots that nobody owns.
+/// Free slots.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Those that nobody ever owned.
+    /// Slots that were never used.
     unused: Range<u32>,
     free: VecDeque<u16>,
     /// Those that packets under way may still count in.
@@ -142,7 +142,7 @@ impl CounterSlots {
     fn hash(&self, owner: Owner<'_>) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.seed, owner).hash(&mut hasher);
-        // 0 stands for no owner.
+        // 0 means no owner.
         hasher.finish().max(1)
     }
 }

@@ -1,7 +1,8 @@
-//! Attacks, named: a pure core without clock or I/O. Samples and time come in, findings come out.
+//! Attack detection: a pure core without clock or I/O. It turns samples and time into findings.
 //!
-//! Time goes in windows of a second. In each, what the samples stand for is counted by target, by source and by subnet, in
-//! bounded memory whatever is forged. At its end each kind of attack that is looked for is judged.
+//! Time is divided into windows of a second. Each counts the packets that the samples represent by
+//! target, source and subnet, in memory that forged packets cannot exhaust. At its end each enabled
+//! kind of attack is evaluated.
 
 mod attack;
 mod content;

@@ -1,4 +1,4 @@
-//! What is to be said about a text: where, what is wrong, what to write instead. Three short lines, as rustc does it.
+//! A problem in a text: position, message and correction, in three short lines like rustc.
 
 mod place;
 
@@ -15,17 +15,17 @@ use crate::{prefix::PrefixError, quantity::QuantityError};
 
 /// The most characters of a line that are shown.
 const EXCERPT_MAX: usize = 110;
-/// The most of them that stand before the place.
+/// Maximum length of the excerpt before the position.
 const EXCERPT_BEFORE_MAX: usize = 60;
 
-/// What is wrong, and what to write instead.
+/// A problem and its correction.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Problem {
-    /// What was written, and why it is wrong. No full stop.
+    /// The error, without a full stop.
     pub message: String,
     /// What to write instead, for people.
     pub hint: String,
-    /// What to put in the place of what is marked, for programs; `None` where it takes somebody who knows what was meant.
+    /// Replacement of the marked text, for programs; `None` if it requires a decision.
     pub replacement: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Position {
     excerpt: Excerpt,
 }
 
-/// The line, as it is shown, and what is marked in it.
+/// The quoted line and the marked part.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Excerpt {
     text: String,
@@ -73,7 +73,7 @@ impl Problem {
         }
     }
 
-    /// The same, which goes away when this stands in the place.
+    /// Sets the replacement of the marked text.
     pub fn replaced_by(self, replacement: impl Into<Option<String>>) -> Self {
         Self {
             replacement: replacement.into(),
@@ -113,7 +113,7 @@ impl From<QuantityError> for Problem {
 }
 
 impl Diagnostic {
-    /// What is wrong and where, for those who may not read the file: without anything that is quoted of it.
+    /// Returns position and message for users who may not read the file, without quotes.
     pub fn unquoted(&self) -> String {
         let file = self.file.as_ref().map(|file| file.display().to_string());
         let file = file.unwrap_or_default();
@@ -186,8 +186,8 @@ impl Excerpt {
     }
 }
 
-/// The characters that show a character. A tab would move the mark, a control character the cursor, and what nobody sees is written
-/// as `\u{200b}`.
+/// The characters that represent a character. Tabs would shift the mark, control characters the
+/// cursor, and invisible characters are written as `\u{200b}`.
 fn visible(c: char) -> impl Iterator<Item = char> {
     let (shown, escaped) = match c {
         '\t' => (Some(' '), None),
@@ -205,7 +205,8 @@ pub fn is_invisible(c: char) -> bool {
         | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// A message without what stands between its first and its last quotation mark: what is quoted may have some of its own.
+/// Removes the text between the first and the last quotation mark of a message; quotes may be
+/// nested.
 pub fn unquoted(message: &str) -> String {
     let marks = ['`', '"'];
     let (Some(first), Some(last)) = (message.find(marks), message.rfind(marks)) else {

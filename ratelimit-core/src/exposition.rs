@@ -1,6 +1,7 @@
 //! The text formats of Prometheus: the classic one (0.0.4) and [OpenMetrics 1.0].
 //!
-//! No maintained crate writes both, and they differ in little: where `_total` stands, units, and the end of the file.
+//! No maintained crate writes both. They differ in the position of `_total`, in units, and in the
+//! end of the file.
 //!
 //! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
 
@@ -8,7 +9,7 @@ use std::fmt::{self, Write};
 
 use crate::histogram::Histogram;
 
-/// One of the two formats.
+/// A format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format {
     /// `text/plain; version=0.0.4`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The upper ends of the buckets, in seconds: from what a commit takes to what nobody waits for.
+/// Upper bounds of the buckets in seconds, from a fast commit to an unacceptable wait.
 const BOUNDS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 /// Times, by the smallest bucket that has room for them.
@@ -24,7 +24,7 @@ impl Histogram {
         self.sum = self.sum.saturating_add(took);
     }
 
-    /// How many took at most so many seconds, for each end of a bucket.
+    /// Returns the cumulative count for each upper bound.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         BOUNDS

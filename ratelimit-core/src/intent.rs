@@ -1,4 +1,4 @@
-//! What is intended: the configuration, bans of every origin, and what was set at runtime.
+//! The desired state: configuration, bans of every origin, and runtime changes.
 
 mod expiry_index;
 pub mod limited;
@@ -48,12 +48,12 @@ use crate::{
 
 /// All of it.
 pub struct Intent {
-    /// What the files say.
+    /// The configuration.
     pub config: Config,
     bans: BTreeMap<(Prefix, Origin), EntryRow>,
     allows: BTreeMap<Prefix, EntryRow>,
     limits: BTreeMap<Target, LimitRow>,
-    /// Those of them that do not hold.
+    /// Runtime limits that are suspended.
     pub suspended: BTreeMap<Target, Suspended>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
@@ -62,7 +62,7 @@ pub struct Intent {
     pass_all: Option<Instant>,
     /// How many bans are of detection.
     detected: usize,
-    /// What ends, the soonest first.
+    /// Entries that expire, soonest first.
     ends: BTreeSet<(Instant, Ending)>,
 }
 
@@ -77,7 +77,7 @@ pub enum Edit {
     List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
     /// Limits of sources, or of a destination.
     Limits(Target, Option<LimitRow>),
-    /// What is remembered of a source that policies banned.
+    /// Ban history of a source.
     Offence(Prefix, Option<Offence>),
     /// A further limit of a prefix that has part in an attack.
     Limited(Prefix, Option<LimitedRow>),
@@ -130,7 +130,7 @@ impl Edit {
         }
     }
 
-    /// Whether somebody set it at runtime.
+    /// Whether it was set at runtime.
     pub fn is_runtime(&self) -> bool {
         matches!(
             self,
@@ -154,16 +154,16 @@ pub struct WantedPolicy<'a> {
     pub further: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
-    /// The same of the further ones.
+    /// Whether the further limits are a dry run.
     pub further_observe: bool,
     /// Whose limits they are.
     pub role: Role,
-    /// When a source is banned that goes on over them.
+    /// When a source that keeps exceeding the limits is banned.
     pub ban: Option<BanSpec>,
 }
 
 impl<'a> WantedPolicy<'a> {
-    /// A policy of these limits, which bans nobody.
+    /// Returns a policy with these limits and without a ban.
     pub fn new(
         name: String,
         limits: impl Into<Cow<'a, [LimitSpec]>>,
@@ -217,8 +217,8 @@ impl Intent {
         }
     }
 
-    /// What is different when `list` takes the place of the one with its name, and the change that does it; none where
-    /// nothing is.
+    /// Returns the difference between `list` and the existing list of that name, and the edit that
+    /// replaces it; `None` if they are equal.
     pub fn list_edit(&self, name: &Arc<str>, mut list: Option<List>) -> (Difference, Option<Edit>) {
         let before = self.lists.get(name);
         let difference = List::replace(before.map(|list| &**list), list.as_mut());
@@ -239,7 +239,7 @@ impl Intent {
         (difference, Some(edit))
     }
 
-    /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
+    /// Sets all bans at once: trees built from sorted input are faster to build and full.
     pub fn take_bans(&mut self, bans: Vec<(Prefix, Origin, EntryRow)>) {
         let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
         let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
@@ -255,7 +255,7 @@ impl Intent {
             .collect();
     }
 
-    /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set at runtime.
+    /// Returns the size of the sliding logs: that of the largest configured or runtime limit.
     pub fn log_size(&self) -> LogSize {
         let runtime = self.limits.values().flat_map(|row| &row.limits);
         let of_attacks = self.limited.values().map(|row| &row.limit);
@@ -306,7 +306,7 @@ impl Intent {
         }
     }
 
-    /// The same of bans in the order of their keys. Trees into which many go at once are full, and half full where they go one by one.
+    /// Adds sorted bans. Trees are full after bulk insertion and half full after single insertions.
     fn put_bans(&mut self, edits: &mut [Edit]) {
         let mut coming = BTreeMap::new();
         for edit in edits.iter_mut() {
@@ -407,7 +407,7 @@ impl Intent {
         self.detected
     }
 
-    /// What is remembered of a source that policies banned.
+    /// Returns the ban history of a source.
     pub fn offence(&self, source: Prefix) -> Option<Offence> {
         self.offences.get(source)
     }
@@ -624,7 +624,7 @@ impl Intent {
             .map(|prefix| self.destination_policy(prefix))
     }
 
-    /// Runtime limits are of `limits`. What each source may send there stays.
+    /// Runtime limits replace `limits`. `source_limits` remain.
     fn destination_policy(&self, prefix: Prefix) -> WantedPolicy<'_> {
         let configured = self.config.destinations.get(&prefix);
         let InForce {

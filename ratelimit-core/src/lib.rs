@@ -1,6 +1,7 @@
-//! What is pure in the control plane: the model, the configuration, lists, the types of the API, tables in memory, captures, detection.
+//! The pure part of the control plane: model, configuration, lists, API types, tables in memory,
+//! captures, detection.
 //!
-//! It knows neither the kernel nor a database nor a network. What needs the time is told it.
+//! It uses no kernel, database or network. Time is an argument.
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
 

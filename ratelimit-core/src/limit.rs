@@ -81,7 +81,7 @@ pub enum Algorithm {
     SlidingWindow,
     /// At most a burst, and the amount in a window behind it, evenly.
     TokenBucket {
-        /// What a full bucket holds.
+        /// Capacity of the bucket.
         burst: u64,
     },
     /// At most the amount in any window whatever: the time of each packet of it is kept.
@@ -119,7 +119,7 @@ impl Algorithm {
 /// Why a limit cannot be enforced.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LimitError {
-    /// Neither or both of packets and bytes.
+    /// Both or neither of packets and bytes are given.
     #[error("a limit counts either `packets` or `bytes`")]
     Unit,
     /// Nothing could ever pass.
@@ -180,7 +180,8 @@ impl AlgorithmName {
 /// How a limit counts, as far as that is written; the rest has defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counting {
-    /// The algorithm. Without one, a token bucket counts bytes of one node, and fixed windows all else.
+    /// The algorithm. The default is a token bucket for bytes of one node, and a fixed window
+    /// otherwise.
     pub algorithm: Option<AlgorithmName>,
     /// The burst of a token bucket, see [`automatic_burst`].
     pub burst: Burst,
@@ -196,7 +197,7 @@ pub enum Burst {
     Unset,
     /// `auto`
     Auto,
-    /// So many packets or bytes.
+    /// A number of packets or bytes.
     Of(u64),
 }
 
@@ -308,7 +309,7 @@ impl LimitSpec {
         })
     }
 
-    /// The same for all nodes of the cluster together.
+    /// Shares the limit among all nodes of the cluster.
     pub fn shared(self, division: Division) -> Self {
         Self {
             shared: Some(division),
@@ -316,7 +317,7 @@ impl LimitSpec {
         }
     }
 
-    /// The same for each node by itself.
+    /// Makes the limit local to each node.
     pub fn alone(&self) -> Self {
         Self {
             shared: None,
@@ -329,7 +330,8 @@ impl LimitSpec {
         self.shared
     }
 
-    /// What one of `nodes` nodes may always admit: a part of what they share, at least 1.
+    /// Returns the amount that one of `nodes` nodes may always admit: its part of the shared limit,
+    /// at least 1.
     pub fn part(&self, nodes: u64) -> Self {
         if self.shared.is_none() {
             return self.clone();
@@ -337,11 +339,11 @@ impl LimitSpec {
         self.with_amount(self.amount / nodes.max(1))
     }
 
-    /// The same with a smaller amount, of which nothing but 0 is too small.
+    /// Returns the limit with a smaller amount, but at least 1.
     ///
     /// # Panics
     ///
-    /// With a larger amount: what is smaller fits where this limit does.
+    /// If the amount is larger: only smaller amounts are certain to be representable.
     pub fn with_amount(&self, amount: u64) -> Self {
         let smaller = Self::new(amount.max(1), self.unit, self.window, self.algorithm);
         Self {
@@ -351,7 +353,7 @@ impl LimitSpec {
         }
     }
 
-    /// The same for packets of a class alone.
+    /// Restricts the limit to packets of a class.
     pub fn of_class(self, class: Match) -> Self {
         Self {
             class: Some(class),
@@ -453,7 +455,7 @@ impl From<ParameterError> for LimitError {
 }
 
 impl LimitUnit {
-    /// So many of them, as people write it.
+    /// Formats an amount for people.
     pub fn amount(self, amount: u64) -> String {
         match self {
             Self::Packets => amount.to_string(),

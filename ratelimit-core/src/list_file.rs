@@ -41,7 +41,7 @@ pub fn take(
         name: &name,
         bytes: &bytes,
         now,
-        // What a set had left to live, it had when it was saved.
+        // Timeouts in a set count from the time it was saved.
         written,
     };
     let vetting = Vetting {
@@ -54,7 +54,7 @@ pub fn take(
         skip_bad: config.skip_bad,
         allow_empty: config.allow_empty,
     };
-    // Whoever asks for a reload need not be allowed to read the file.
+    // The caller of a reload may not be allowed to read the file.
     let mut reading = lists::read(source, &vetting).map_err(|no_list| {
         let refused = Refused::from(no_list);
         let error = unquoted(&refused.error);
@@ -80,29 +80,30 @@ pub fn take(
     Ok(reading)
 }
 
-/// What stands in the file of a list.
+/// The content of a list file.
 #[derive(Debug)]
 pub struct FileRead {
     bytes: Vec<u8>,
     written: Timestamp,
-    /// When it was last downloaded, or its server had nothing newer; when it was written where nobody noted that.
+    /// When it was last downloaded or found unchanged on the server; without a record of that, when
+    /// it was written.
     fetched: Timestamp,
 }
 
-/// The file beside that of a list whose time is that of its last download. The list has the time that the server says. `None` for
-/// what has no name.
+/// Returns the file that records the last download of a list, since the list itself has the
+/// server's time stamp. `None` if the path has no name.
 ///
-/// What stands in it is the entity tag (RFC 9110, section 8.8.3), empty where the server gave none.
+/// It contains the entity tag (RFC 9110, section 8.8.3), or nothing if the server sent none.
 pub fn tag_file(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
     Some(path.with_file_name(format!(".{name}.etag")))
 }
 
-/// Reads a file. Nobody is waited for: a pipe may have no writer, and no end.
+/// Reads a file without blocking on pipes, which may have no writer or no end.
 ///
 /// # Errors
 ///
-/// Those of its file system, which may take as long as it likes.
+/// Errors of the file system, which may block.
 pub fn read_file(path: &Path, now: Timestamp) -> io::Result<FileRead> {
     let mut options = fs::File::options();
     let file = options

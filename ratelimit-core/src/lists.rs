@@ -50,11 +50,11 @@ pub use self::{
 /// The largest list that is read, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Reads a list. What is wrong in it is reported in the answer, line by line.
+/// Reads a list, and reports its errors line by line.
 ///
 /// # Errors
 ///
-/// When the text as a whole is no list: what it is, and what to do.
+/// If the text is not a list: its kind, and a hint.
 ///
 /// # Examples
 ///

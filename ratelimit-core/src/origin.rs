@@ -40,22 +40,23 @@ impl Origin {
     /// The one that sorts before all others.
     pub const FIRST: Self = Self::Config;
 
-    /// The origin of what a list of this name says.
+    /// The origin of entries of this list.
     pub fn list(name: &str) -> Self {
         Self::List(name.into())
     }
 
-    /// The origin of what a program of this name asks for.
+    /// The origin of entries that this program set.
     pub fn program(name: &str) -> Self {
         Self::Program(name.into())
     }
 
-    /// The origin of what a node of this name tells.
+    /// The origin of entries that this node published.
     pub fn cluster(node: &str) -> Self {
         Self::Cluster(node.into())
     }
 
-    /// The origin of what an author set at runtime. No user has a colon in the name, so an author can be a node: `cluster:NODE`.
+    /// The origin of entries that an author set at runtime. User names contain no colon, so
+    /// `cluster:NODE` is a node.
     pub fn of_author(author: &str) -> Self {
         match author.split_once(':') {
             Some(("cluster", node)) if !node.is_empty() => Self::cluster(node),
@@ -80,7 +81,7 @@ impl Origin {
         }
     }
 
-    /// Whether nobody asked for just this ban: it may give way to another one when there is no room.
+    /// Whether the ban was not requested explicitly, so it may be evicted when the table is full.
     pub fn is_automatic(&self) -> bool {
         matches!(
             self,

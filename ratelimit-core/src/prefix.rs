@@ -24,7 +24,7 @@ pub struct Prefix(IpNetwork);
 /// Why a text is not a prefix.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PrefixError {
-    /// Neither an address nor a prefix.
+    /// The text is not an address or prefix.
     #[error("invalid prefix `{0}`: not an IPv4 or IPv6 address or prefix")]
     Syntax(String),
     /// A prefix length past the end of the address.
@@ -42,7 +42,7 @@ pub enum PrefixError {
     HostBits {
         /// What was written.
         text: String,
-        /// The prefix that the address lies in.
+        /// The prefix that contains the address.
         network: Prefix,
         /// The address alone.
         address: IpAddr,
@@ -156,7 +156,7 @@ impl Prefix {
         halves.flat_map(|half| half.without(others)).collect()
     }
 
-    /// Both halves; `None` of one address.
+    /// Returns both halves; `None` for a single address.
     fn halves(self) -> Option<[Self; 2]> {
         let length = self.len() + 1;
         let second: IpAddr = match self.address() {

@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them. What is shown reads back as the same value; nothing is rounded.
+//! Durations and sizes in text form. The text parses to the same value; nothing is rounded.
 
 mod bytes;
 mod duration;
@@ -25,7 +25,7 @@ impl QuantityError {
         Self { problem, remedy }
     }
 
-    /// What was written, and what is wrong with it.
+    /// Returns the error without the input.
     pub fn problem(&self) -> &str {
         &self.problem
     }

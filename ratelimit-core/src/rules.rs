@@ -30,7 +30,7 @@ pub fn longer(one: Option<Counted>, other: Option<Counted>) -> Option<Counted> {
 /// A policy by its index, and the slot that counts the packets that meet it.
 pub type CountedPolicy = (u32, u16);
 
-/// What is said about the addresses of a prefix by its own name.
+/// The rules of a prefix itself.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Said {
     allowed: Option<Counted>,
@@ -69,7 +69,7 @@ impl Said {
             .as_destination(self.destination)
     }
 
-    /// The same with what is said about a prefix inside.
+    /// Combines the rules with those of a nested prefix.
     fn with(self, inner: &Self) -> Self {
         Self {
             allowed: longer(self.allowed, inner.allowed),
@@ -131,8 +131,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that many statements make, of which nothing is said so far. Of bans and of allows
-    /// of one prefix the longest holds, the last of those that are as long, of policies the first.
+    /// Builds the rules from statements. Of several bans or allows of one prefix the longest
+    /// applies, among equally long ones the last; of policies the first.
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
         let mut statements: Vec<_> = statements.into_iter().collect();
         statements.sort_by_key(|(prefix, _)| *prefix);
@@ -207,14 +207,14 @@ impl Rules {
         self.is_named(prefix).then(|| self.sum(prefix))
     }
 
-    /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
+    /// Returns the rules of the addresses of `prefix`, including those of wider prefixes.
     pub fn sum(&self, prefix: Prefix) -> ListEntry {
         let around = self.around(prefix);
         let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(&said));
         self.entry_of(prefix, sum)
     }
 
-    /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
+    /// Returns the longest matching prefix of `address` and its entry, as the datapath finds it.
     pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
         let said = self.around(address.into()).last();
         let said = said.map(|(prefix, _)| prefix);
@@ -223,7 +223,7 @@ impl Rules {
         Some((prefix, self.sum(prefix)))
     }
 
-    /// The prefixes whose entries depend on what is said about `prefix`: itself, and those inside.
+    /// Returns the prefixes whose entries depend on the rules of `prefix`: itself and nested ones.
     pub fn within(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> + '_ {
         let from_here = self.said.range(prefix..).map(|(inner, _)| *inner);
         let said = from_here.take_while(move |inner| prefix.covers(*inner));
@@ -235,7 +235,7 @@ impl Rules {
         let protected = self.only_protected();
         let mut entries: Vec<_> = protected.map(|prefix| (prefix, self.sum(prefix))).collect();
         entries.reserve_exact(self.said.len());
-        // What is said about the prefixes around, summed up, the widest first.
+        // The accumulated rules of wider prefixes, the widest first.
         let mut around: Vec<(Prefix, Said)> = Vec::new();
         for (prefix, said) in &self.said {
             while around.pop_if(|(outer, _)| !outer.covers(*prefix)).is_some() {}
@@ -268,7 +268,7 @@ impl Rules {
         protected.filter(|prefix| !self.said.contains_key(prefix))
     }
 
-    /// What is said about `prefix` and the prefixes around it, the widest first.
+    /// Returns the rules of `prefix` and wider prefixes, the widest first.
     fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Said)> {
         let family = IpFamily::of(prefix.address());
         let lengths = self.lengths.range((family, 0)..=(family, prefix.len()));

@@ -1,9 +1,9 @@
-//! What a configuration would have done to the packets of a capture: [`decide`](ratelimit_common::decide), over tables in
-//! memory, with the capture's own times.
+//! Applies a configuration to the packets of a capture: [`decide`](ratelimit_common::decide) over
+//! tables in memory, with the times of the capture.
 //!
-//! It needs no daemon, no kernel, and reads no clock. One CPU sees all packets, and no source has a connection. Of more sources
-//! than there is room for it forgets exactly those that were not seen for longest, and the kernel nearly those; sliding logs
-//! and strikes are all kept.
+//! It needs no daemon and no kernel, and reads no clock. One CPU sees all packets, and no source
+//! has a connection. Sources over the capacity are evicted exactly in the order in which they were
+//! last seen, while the kernel approximates it; sliding logs and strikes are never evicted.
 
 pub mod answer;
 mod attacks;
@@ -46,7 +46,7 @@ use crate::{
     lists::Reading,
 };
 
-/// A configuration, and what was read of its lists.
+/// A configuration and its lists.
 pub struct Configured {
     /// The configuration.
     pub config: Config,
@@ -155,7 +155,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// No packet comes any more: what the last ones were is judged, too.
+    /// Ends the simulation and evaluates the last window.
     pub fn finish(&mut self) {
         let Side {
             attacks, compiled, ..

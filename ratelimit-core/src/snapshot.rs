@@ -1,10 +1,11 @@
-//! Snapshots of usage: what sources have used of limits with long windows, so that it survives a reboot.
+//! Snapshots of usage of limits with long windows, so that it survives a reboot.
 //!
-//! A snapshot is a sequence of frames: the length of the payload, its CRC-32, and the payload. The first frame is the
-//! [`Header`], the last one has the number of entries, so a file that was cut is noticed. All numbers are little endian.
+//! A snapshot is a sequence of frames: the length of the payload, its CRC-32, and the payload. The
+//! first frame is the [`Header`], the last one contains the number of entries, so truncation is
+//! detected. All numbers are little endian.
 //!
-//! Words are stored as they are in the kernel, with the limits that they belong to. Only a [`Passage`] gives them a meaning on
-//! the clock of another boot.
+//! Words are stored as in the kernel, together with their limits. Only a [`Passage`] translates
+//! them to the clock of another boot.
 
 mod decode;
 mod encode;
@@ -34,7 +35,7 @@ const LOG: u8 = 2;
 const TOTAL: u8 = 3;
 const END: u8 = 4;
 
-/// What the entries of a snapshot depend on.
+/// The configuration that the entries of a snapshot depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
     /// The version of the tables in the kernel, which decides what words and limits look like.
@@ -67,7 +68,7 @@ impl Group {
     }
 }
 
-/// What was stored of a source, or of all packets together.
+/// The stored usage of a source, or of the node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// The words of a source. Those of limits that are not in the group are 0.

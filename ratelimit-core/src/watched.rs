@@ -6,7 +6,7 @@ use crate::prefix::{Prefix, PrefixError};
 
 /// How the node is named.
 const NODE: &str = "node";
-/// What stands before the name of a policy.
+/// Prefix of the name of a policy.
 const POLICY: &str = "policy:";
 
 /// Whose level is kept in the history.

@@ -16,7 +16,8 @@ use ratelimit_core::intent::renewed::later;
 use rustix::time::{ClockId, clock_getres};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads. It stands still while the machine sleeps.
+/// Returns the kernel's monotonic clock, as does `bpf_ktime_get_ns`. It pauses while the machine
+/// sleeps.
 pub fn now() -> Instant {
     read(libc::CLOCK_MONOTONIC)
 }
@@ -31,12 +32,12 @@ pub fn elapsed(since: time::Instant) -> Duration {
     since.elapsed()
 }
 
-/// What the wall clock shows.
+/// Returns the wall clock.
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// What the wall clock shows, in milliseconds since 1970.
+/// Returns the wall clock in milliseconds since 1970.
 pub fn wall_millis() -> u64 {
     wall().as_millisecond().try_into().unwrap_or_default()
 }
@@ -64,20 +65,20 @@ pub fn tick() -> Duration {
     tick.try_into().unwrap_or_default()
 }
 
-/// Ticks, the first of them at once. One that is late delays those behind it.
+/// Ticks, starting immediately. A late tick delays the following ones.
 pub fn ticks(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// The point on the monotonic clock that lies `duration` after now.
+/// Returns the time of the monotonic clock after `duration`.
 pub fn after(duration: Duration) -> Instant {
     later(now(), duration)
 }
 
-/// What the wall clock shows, or will show, at a point on the monotonic clock, to the millisecond: asked twice, it answers
-/// the same unless somebody set the wall clock.
+/// Converts a time of the monotonic clock to the wall clock, in milliseconds. The result stays the
+/// same until the wall clock is set.
 pub fn to_wall(instant: Instant) -> Timestamp {
     let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());
     let ahead = SignedDuration::from_nanos(i64::try_from(ahead).unwrap_or(i64::MAX));
@@ -85,7 +86,7 @@ pub fn to_wall(instant: Instant) -> Timestamp {
     time.round(jiff::Unit::Millisecond).unwrap_or(time)
 }
 
-/// What tells this boot of the machine from others: the monotonic clock starts anew with each.
+/// Identifies this boot of the machine: the monotonic clock starts from zero with each.
 pub fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

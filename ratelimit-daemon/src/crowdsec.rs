@@ -22,7 +22,7 @@ pub use self::{
     decisions::{Decisions, Update, Wanted},
 };
 
-/// The first characters of what others wrote.
+/// Truncates foreign text.
 pub(crate) fn cut(text: &str, characters: usize) -> &str {
     let end = text.char_indices().nth(characters);
     end.map_or(text, |(end, _)| &text[..end])

@@ -1,4 +1,4 @@
-//! The life of `ratelimitd`: build, run until it is told to stop, drain.
+//! The life of `ratelimitd`: build, run until it is stopped, drain.
 
 use std::{
     fs,
@@ -45,7 +45,7 @@ use crate::{
     user::User,
 };
 
-/// How long requests that are under way may take after the daemon was told to stop.
+/// How long pending requests may take after a stop.
 const GRACE: Duration = Duration::from_secs(5);
 /// Clients that may wait to be taken.
 const BACKLOG: u32 = 1024;
@@ -105,12 +105,13 @@ impl Enforcing {
 }
 
 impl Daemon {
-    /// Becomes `user`, takes over what is pinned, fills the tables, and only then has the loader put the program on the interfaces,
-    /// so that the first packet meets every ban. The control socket listens last: who can connect finds a daemon that works.
+    /// Becomes `user`, adopts pinned objects, fills the tables, and only then has the loader attach
+    /// the program, so that the first packet meets every ban. The control socket is opened last: a
+    /// client that can connect finds a working daemon.
     ///
     /// # Errors
     ///
-    /// What is missing or refused; then nothing new stays attached.
+    /// If something is missing or refused; nothing new stays attached.
     pub fn build(
         start: impl Into<control::Start>,
         user: &User,
@@ -234,7 +235,7 @@ impl Daemon {
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
-        // Nobody waits for it: a router has a million routes.
+        // In the background: a router has a million routes.
         tokio::task::spawn_blocking(move || control::warn_of_elsewhere(&self.config));
         systemd::notify(NotifyState::Ready);
         info!("ready");
@@ -250,7 +251,8 @@ impl Daemon {
     }
 }
 
-/// Runs a task until `stop`. Whoever waits for the controller meanwhile learns that `what` keeps it busy.
+/// Runs a task until `stop`. Meanwhile `what` is reported as the activity that keeps the controller
+/// busy.
 fn until<T: Future<Output = anyhow::Result<()>>>(
     stop: &CancellationToken,
     what: &'static str,
@@ -296,12 +298,13 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .map_err(|_| anyhow!("the controller failed"))?;
     controller.run(Stop);
     controller.run(TakeSnapshot);
-    // Nobody reads samples any more.
+    // Samples have no reader any more.
     if let Err(error) = controller.run(SampleTraffic(false)) {
         warn!(%error, "packets are still sampled");
     }
     if let Err(error) = private::remove(socket) {
-        // In a directory of another user a socket that nobody listens on is left, and the next start takes its place.
+        // If the directory belongs to another user, the unused socket remains, and the next start
+        // replaces it.
         warn!(
             error = format!("{error:#}"),
             "cannot remove the control socket"
@@ -335,7 +338,8 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     Ok(())
 }
 
-/// Has done what is due each second. `alive` is called when the controller has done it: where that hangs, nobody says that it lives.
+/// Runs the periodic work of each second. `alive` is called after the controller completed it, so a
+/// controller that hangs is noticed.
 pub(crate) async fn keep_time(controller: Handle, alive: impl Fn()) -> anyhow::Result<()> {
     let mut tick = clock::ticks(TICK);
     loop {
@@ -401,7 +405,7 @@ async fn read_list(controller: Handle, file: ListFile) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes a configuration back that nobody has confirmed in time.
+/// Rolls back a trial that is not confirmed in time.
 async fn end_trials(controller: Handle) -> anyhow::Result<()> {
     let mut tick = clock::ticks(TICK);
     loop {

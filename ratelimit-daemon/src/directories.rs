@@ -12,9 +12,10 @@ use tracing::{info, warn};
 
 use crate::{control, private, user::User};
 
-/// What stands in a directory of state, or in one of a socket, that a daemon has used before.
+/// Files in a directory of state or of a socket that a daemon has used before.
 const USED: [&str; 3] = ["state.db", "control.sock", "ratelimitd.lock"];
-/// Others may look into the directory of the socket: who may send commands is decided by the mode of the socket.
+/// Others may enter the directory of the socket: the mode of the socket decides who may send
+/// commands.
 const RUNTIME: u32 = 0o755;
 /// Bits of a mode that let others write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -29,7 +30,7 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
             return Err(error)
                 .with_context(|| format!("creating the directory {}", paths.state.display()));
         }
-        // What stands in for it is chosen when the database is opened.
+        // A fallback is chosen when the database is opened.
         let directory = paths.state.display();
         warn!(%directory, %error, "cannot create the state directory");
     }
@@ -57,8 +58,8 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies a state that is root's for `user`, to where a copy stands in for what cannot be written. Root reads it, and the user writes the
-/// copy: what stands in a directory of the user may be a link to anything.
+/// Copies root's state for `user`, to the fallback of a directory that is not writable. Root reads
+/// and the user writes: a file in a directory of the user may be a link to anything.
 fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
     let originals = control::Originals::open(&paths.state, &paths.runtime)?;
     user.act(|| originals.copy())??;
@@ -69,7 +70,7 @@ fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether something failed for the disk: it is full or read-only, and nobody's rights would change that.
+/// Whether the disk is full or read-only, which other permissions would not change.
 fn is_of_the_disk(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(
@@ -78,7 +79,8 @@ fn is_of_the_disk(error: &io::Error) -> bool {
     )
 }
 
-/// Gives a directory to `user`, and the files in it, where it is root's and a daemon has used it or nobody has.
+/// Gives a directory and its files to `user`, if it belongs to root and is either empty or was used
+/// by a daemon.
 fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
     let reading = || format!("reading the directory {}", directory.display());
     let known = fs::symlink_metadata(directory).with_context(reading)?;
@@ -189,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Somebody else, and a directory of root that everybody may look into; `None` where only root could go on.
+    /// Returns another user and a world-readable directory of root; `None` if the tests do not run
+    /// as root.
     fn nobody() -> Option<(User, tempfile::TempDir)> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: needs root");

@@ -1,9 +1,9 @@
-//! Which interface the program is put on and taken off, and what is told of each. Pure: what is seen comes in, what is to be done
-//! comes out.
+//! Decides where the program is attached and detached, and the reported state of each interface.
+//! Pure: observations come in, actions come out.
 //!
-//! The configured name decides which interface is meant. A program whose interface was renamed goes on there, so that a rename opens
-//! nothing, until an interface has the configured name: then that gets it. One whose interface went to another network namespace is
-//! taken off: what is not seen is not limited.
+//! The configured name selects the interface. A program whose interface was renamed stays there, so
+//! that a rename opens no gap, until another interface has the configured name. A program whose
+//! interface moved to another network namespace is detached, because it can no longer be observed.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use ratelimit_interface::{InterfaceState, XdpMode};
 /// How long what failed waits until it is tried again, unless something is different.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is seen of a configured interface at a moment.
+/// Observations of a configured interface.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Sight {
     /// The interface of that name.
@@ -65,27 +65,27 @@ pub struct Running {
     pub entry: Option<PathBuf>,
 }
 
-/// What is to be done about an interface.
+/// The action for an interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// Nothing.
     Stay,
-    /// The program is put on it, in place of the one of ours that is there.
+    /// Attaches the program, replacing our own if it is there.
     Attach,
     /// The program is taken off where it runs, and put on it.
     Move,
-    /// What is left of the program is taken off.
+    /// Removes the remains of the program.
     TakeOff,
 }
 
-/// What is reported of an interface.
+/// The reported state of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Standing {
     /// The program runs on it.
     Attached {
         /// Where in the kernel.
         mode: XdpMode,
-        /// What is to be known about that.
+        /// Additional information.
         remark: Option<String>,
     },
     /// The program is pinned for others to call.
@@ -111,7 +111,7 @@ pub enum Standing {
         /// Why.
         error: String,
     },
-    /// Somebody wanted it off.
+    /// Detached by an operator.
     Detached {
         /// Who.
         by: String,
@@ -121,7 +121,7 @@ pub enum Standing {
 /// The longest packet that fits into one buffer with any driver.
 pub const MTU_OF_ONE_BUFFER: u32 = 1_500;
 
-/// What is to be done where this is wanted and that is seen.
+/// Returns the action for the desired and observed state.
 pub fn step(wanted: &Interface, sight: &Sight) -> Step {
     let on = sight.program.as_ref().map(|program| program.on.as_ref());
     let program = sight.program.as_ref();
@@ -140,8 +140,8 @@ pub fn step(wanted: &Interface, sight: &Sight) -> Step {
     }
 }
 
-/// Whether what runs can take what comes. Another mode is no reason: what was wanted may have been refused, and a change of the
-/// configuration tries it.
+/// Whether the attached program can handle the traffic. Another mode is no reason to replace it:
+/// the desired mode may have been refused, and a change of the configuration tries again.
 fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -> bool {
     let is_long = wanted.jumbo || there.mtu > MTU_OF_ONE_BUFFER;
     program.is_none_or(|program| {
@@ -151,7 +151,7 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
     })
 }
 
-/// What is to be reported where nothing is to be done any more.
+/// Returns the reported state if no action is needed.
 pub fn standing(sight: &Sight) -> Standing {
     let program = sight.program.as_ref();
     let on = program.and_then(|program| program.on.as_ref());
@@ -190,7 +190,7 @@ impl Standing {
         self
     }
 
-    /// What is to be known about how it runs.
+    /// Additional information about the attachment.
     pub fn remark(&self) -> Option<String> {
         match self {
             Self::Attached { remark, .. } => remark.clone(),
@@ -265,7 +265,7 @@ impl Standing {
     }
 }
 
-/// The configured interfaces, and how each of them stands.
+/// The configured interfaces and their states.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     links: BTreeMap<String, Link>,
@@ -282,7 +282,7 @@ struct Link {
     since: Timestamp,
     /// Whether its program is loaded, or cannot be, while it is not there.
     is_prepared: bool,
-    /// What was seen when it failed, and when that was.
+    /// The observation and time of the last failure.
     failed: Option<(Sight, Instant)>,
 }
 
@@ -292,7 +292,7 @@ impl Links {
         !self.links.is_empty()
     }
 
-    /// Takes the interfaces of a configuration, and puts on again what somebody wanted off.
+    /// Sets the configured interfaces, and ends a detachment by an operator.
     pub fn configure(&mut self, interfaces: &[Interface]) {
         let mut before = std::mem::take(&mut self.links);
         for wanted in interfaces {
@@ -326,23 +326,23 @@ impl Links {
         Some(link.wanted.clone())
     }
 
-    /// Whether somebody wants everything off.
+    /// Whether an operator detached all interfaces.
     pub const fn are_detached(&self) -> bool {
         self.detached.is_some()
     }
 
-    /// Nobody wants everything off any more.
+    /// Ends the detachment.
     pub fn attach(&mut self) {
         self.detached = None;
     }
 
-    /// Somebody wants everything off.
+    /// Detaches all interfaces.
     pub fn detach(&mut self, by: &str) {
         self.detached = Some(by.to_owned());
     }
 
-    /// What is to be done about an interface of which this is seen. What failed is tried again when something is different, and
-    /// after a second.
+    /// Returns the action for an interface. A failed action is retried after a change, and after a
+    /// second.
     pub fn step(&self, name: &str, sight: &Sight, now: Instant) -> Step {
         let Some(link) = self.links.get(name) else {
             return Step::Stay;
@@ -357,7 +357,7 @@ impl Links {
         step(&link.wanted, sight)
     }
 
-    /// Notes that a step failed, and what was seen.
+    /// Records a failed action and the observation.
     pub fn note_failure(&mut self, name: &str, sight: Sight, now: Instant) {
         if let Some(link) = self.links.get_mut(name) {
             link.failed = Some((sight, now));
@@ -377,7 +377,7 @@ impl Links {
         links.filter_map(|(name, link)| Some((name, link.next.as_ref()?)))
     }
 
-    /// Notes how an interface stands, and answers whether that is to be reported.
+    /// Records the state of an interface, and returns whether the change should be reported.
     pub fn note(&mut self, name: &str, standing: Standing, at: Timestamp) -> bool {
         let standing = match &self.detached {
             Some(by) => Standing::Detached { by: by.clone() },
@@ -397,12 +397,12 @@ impl Links {
         true
     }
 
-    /// How an interface stands.
+    /// Returns the state of an interface.
     pub fn standing(&self, name: &str) -> Option<&Standing> {
         self.links.get(name)?.standing.as_ref()
     }
 
-    /// What is not enforced.
+    /// Returns what is not enforced.
     pub fn unenforced(&self) -> Vec<Unenforced> {
         let links = self.links.iter();
         links

@@ -47,13 +47,14 @@ pub use socket::Socket;
 
 use ratelimit_interface::XdpMode;
 
-/// Makes maps, and puts the program on interfaces. What is pinned is adopted wherever it fits.
+/// Creates maps, and attaches the program to interfaces. Pinned objects are adopted if they fit.
 pub trait Loader: Send {
-    /// Looks at what stands under `pins`, a directory on a bpffs, where everything is pinned from then on.
+    /// Opens `pins`, a directory on a bpffs, where everything is pinned from then on, and returns
+    /// its contents.
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held>;
 
-    /// The maps of this plan. Those that are pinned and do not fit are made anew; programs that are attached keep the old ones
-    /// until they are replaced.
+    /// Returns the maps of this plan. Pinned maps that do not fit are created again; attached
+    /// programs keep the old ones until they are replaced.
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors>;
 
     /// Has the pinned links of interfaces, by the names before, count for others from here on: they were renamed. All at once, as two
@@ -67,15 +68,16 @@ pub trait Loader: Send {
     /// When the verifier refuses it.
     fn prepare(&mut self, plan: &InterfacePlan) -> anyhow::Result<()>;
 
-    /// Puts the program, on the maps that were opened last, on an interface, or where there is none of its name on the one that runs
-    /// its pinned link. That is in place of the program on that, without a gap, else on a new link.
+    /// Attaches the program, with the maps that were opened last, to an interface, or, if no
+    /// interface has this name, to the one with its pinned link. A program on that link is replaced
+    /// without a gap; otherwise a new link is created.
     ///
     /// # Errors
     ///
-    /// When the interface does not exist, has somebody else's program, or its driver refuses.
+    /// If the interface does not exist, has a foreign program, or its driver refuses.
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment>;
 
-    /// Makes pins again that somebody removed, of maps and of links, and answers whether there were any.
+    /// Restores removed pins of maps and links, and returns whether any were missing.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
     /// The interfaces whose program calls another one than the one that is pinned where their `chain` says, or where none is pinned there.
@@ -84,7 +86,7 @@ pub trait Loader: Send {
     /// Lets go of the maps whose records were carried over to larger or smaller ones.
     fn forget_replaced(&mut self) -> anyhow::Result<()>;
 
-    /// Waits until somebody asks for something on this socket, and tells meanwhile what programs log.
+    /// Waits for a request on this socket, and forwards logs of programs meanwhile.
     fn wait(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
@@ -104,7 +106,7 @@ pub type Descriptors = BTreeMap<String, OwnedFd>;
 pub struct Held {
     /// The links.
     pub links: Vec<HeldLink>,
-    /// What the sliding logs can hold.
+    /// Capacity of the sliding logs.
     pub logs: Option<LogSize>,
     /// The words of a record of the store `lru`.
     pub record_words: Option<u32>,
@@ -149,7 +151,7 @@ pub struct Sizes {
     pub words: u32,
 }
 
-/// What the maps are to be.
+/// The desired maps.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MapPlan {
@@ -168,13 +170,13 @@ pub struct MapPlan {
     pub cpus: u32,
 }
 
-/// What is to run on an interface.
+/// The desired program of an interface.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfacePlan {
     /// Its name.
     pub name: String,
-    /// Its slot in the counters.
+    /// Slot of its counters.
     pub slot: u32,
     /// How to attach.
     pub mode: Mode,
@@ -198,7 +200,7 @@ impl InterfacePlan {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
-    /// Where it runs; `None` where somebody else's program has to call it.
+    /// Mode of attachment; `None` if a foreign program calls it.
     pub mode: Option<XdpMode>,
     /// Where it is pinned for that one.
     pub entry: Option<PathBuf>,

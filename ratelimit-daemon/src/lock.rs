@@ -30,8 +30,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a daemon with these directories: that of `state`, or where no file can be made there that of `runtime`. A
-    /// disk that is full or read-only keeps nobody from starting.
+    /// Takes the lock of a daemon with these directories: in `state`, or in `runtime` if no file
+    /// can be created there, so that a full or read-only disk does not prevent a start.
     pub fn take(state: &Path, runtime: &Path) -> anyhow::Result<Self> {
         Self::take_within(PATIENCE, state, runtime)
     }
@@ -69,7 +69,7 @@ impl Lock {
         }
     }
 
-    /// A descriptor for the loader. Nobody has the lock until that is closed too.
+    /// Returns a descriptor for the loader. The lock is held until that is closed too.
     pub fn share(&self) -> io::Result<OwnedFd> {
         self.file.as_fd().try_clone_to_owned()
     }

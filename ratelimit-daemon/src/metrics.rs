@@ -97,7 +97,7 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
         .each("map", maps().map(|map| (&map.name, map.memory_bytes)));
 }
 
-/// What matched the policies of the configuration. Those of runtime limits have addresses for names.
+/// Packets matched by configured policies. Those of runtime limits have addresses as names.
 fn policies(to: &mut Exposition, snapshot: &Snapshot) {
     let counters = |count: fn(&EntryCounter) -> Option<u64>| {
         let policies = snapshot.policies.iter();

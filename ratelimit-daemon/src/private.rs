@@ -19,7 +19,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The file at `path` with what stands in it; an empty one where there is none.
+/// Opens the file at `path` and keeps its content; creates an empty one if it is missing.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(FILE);
@@ -29,7 +29,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes the directory `path` where there is none. One that is there stays as it is: others may be meant to look into it.
+/// Creates the directory `path` if it is missing. An existing one keeps its permissions, which may
+/// be intended.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -37,11 +38,11 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Replaces the file at `path` by one that `write` writes. Whoever reads finds the one before or this one, also after a crash.
+/// Replaces the file at `path` atomically by one that `write` writes, also if the machine crashes.
 ///
 /// # Errors
 ///
-/// When it cannot be written; then the one before stands.
+/// If it cannot be written; the existing file is unchanged.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = create(&beside)?;
@@ -51,7 +52,7 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
     sync_directory_of(path)
 }
 
-/// What was done with a file or directory; `None` where there was none.
+/// Turns a missing file or directory into `None`.
 pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::{seccomp, user::User};
 
-/// What a program cannot be loaded and attached without.
+/// Capabilities needed to load and attach a program.
 const NEEDED: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_NET_ADMIN];
 /// What loading keeps.
 const KEPT: [Capability; 3] = [
@@ -41,7 +41,7 @@ pub fn require() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps what loading takes, and nothing else.
+/// Keeps the capabilities for loading, and drops all others.
 pub fn keep_for_loading() -> anyhow::Result<()> {
     let permitted = read(CapSet::Permitted)?;
     let kept = KEPT.into_iter().filter(|kept| permitted.contains(kept));
@@ -49,7 +49,7 @@ pub fn keep_for_loading() -> anyhow::Result<()> {
     limit_bounding_set(&KEPT)?;
     keep(&kept)?;
     forbid_new_privileges()?;
-    // Nobody may look into its memory, not even another process of its user.
+    // Protects its memory from other processes, also of the same user.
     set(libc::PR_SET_DUMPABLE, 0).context("closing the memory of the loader")?;
     seccomp::enter_loader().context("entering seccomp")
 }

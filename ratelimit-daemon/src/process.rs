@@ -1,10 +1,10 @@
-//! What the process takes of the machine: the standard metrics of a process, as the kernel has them.
+//! Resources of the process: its standard metrics, from the kernel.
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// What the process takes.
+/// Resources of the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
     /// Memory that is in RAM.
@@ -52,7 +52,7 @@ mod tests {
         let files: Vec<File> = (0..20).map(|_| File::open("/dev/null").unwrap()).collect();
         let after = Process::this().unwrap();
         drop(files);
-        // Other tests of this process open and close files meanwhile.
+        // Other tests of this process open and close files at the same time.
         assert!(
             after.open_fds >= before.open_fds.min(3) + 20,
             "{before:?}, {after:?}"

@@ -1,7 +1,9 @@
-//! The addresses that are not banned: those without which this host would be cut off, those of the configuration, and why.
+//! Addresses that are protected from bans, because this host would be cut off without them or
+//! because of the configuration, with reasons.
 //!
-//! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`tasks/protected.rs`), and asked whether a
-//! ban may be (`ban_vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
+//! They are found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current
+//! (`tasks/protected.rs`), and consulted for each ban (`ban_vetting.rs`). A protected address is
+//! not on the allow list: it is still limited. Only bans exempt it.
 
 mod ban_vetting;
 mod exempt;
@@ -31,7 +33,7 @@ pub enum Why {
     Gateway(String),
     /// It answers names, says the file.
     Resolver(&'static str),
-    /// Somebody is logged in from there.
+    /// A user is logged in from there.
     SshPeer,
     /// The service of this name answers there.
     Service(&'static str),
@@ -116,7 +118,7 @@ impl Protected {
         self.reasons.entry(prefix).or_default().insert(why);
     }
 
-    /// Protects addresses. One that stands for none, as `0.0.0.0` in a table of routes, is left out.
+    /// Protects addresses. Unspecified ones such as `0.0.0.0` in a routing table are skipped.
     pub fn extend(&mut self, addresses: impl IntoIterator<Item = (IpAddr, Why)>) {
         let addresses = addresses.into_iter();
         for (address, why) in addresses.filter(|(address, _)| !address.is_unspecified()) {
@@ -150,7 +152,7 @@ impl Protected {
         networks.take_while(move |network| prefix.covers(*network))
     }
 
-    /// What a connected network is: whose, and which hosts are in it.
+    /// Describes a connected network: its interface and known hosts.
     pub fn describe_network(&self, network: Prefix) -> String {
         let interfaces = self.networks.get(&network).into_iter().flatten();
         let interfaces: Vec<&str> = interfaces.map(String::as_str).collect();
@@ -173,7 +175,7 @@ impl Protected {
         (&self.reasons, &self.networks) == (&other.reasons, &other.networks)
     }
 
-    /// What is protected, in the order of the addresses, with the reasons.
+    /// Returns the protected prefixes with reasons, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix, impl Iterator<Item = &Why>)> {
         let reasons = self.reasons.iter();
         reasons.map(|(prefix, reasons)| (*prefix, reasons.iter()))
@@ -199,7 +201,7 @@ impl Protected {
         self.reasons.contains_key(&prefix)
     }
 
-    /// The first that is protected and meets `prefix`: lies in it, or holds it.
+    /// Returns the first protected prefix that overlaps `prefix`.
     pub fn met_by(&self, prefix: Prefix) -> Option<(Prefix, &Why)> {
         let meets = |own: &Prefix| prefix.covers(*own) || own.covers(prefix);
         let (own, reasons) = self.reasons.iter().find(|(own, _)| meets(own))?;

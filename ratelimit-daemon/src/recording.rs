@@ -1,7 +1,8 @@
-//! Captures of dropped packets: the kernel copies them into a ring, and here they become a pcapng file for one who asked.
+//! Captures of dropped packets: the kernel copies them into a ring, and this module writes a pcapng
+//! file for the client.
 //!
-//! One capture runs at a time. It holds a lease in the kernel that it moves on as long as somebody reads: a daemon that is
-//! killed leaves nothing behind that copies packets.
+//! One capture runs at a time. It holds a lease in the kernel, renewed while the client reads, so a
+//! killed daemon leaves no copying behind.
 
 mod maps;
 mod pcapng;
@@ -23,7 +24,7 @@ pub use self::maps::CaptureMaps;
 use self::pcapng::Writer;
 use crate::{clock, stream};
 
-/// How long the kernel goes on copying when it is not told to.
+/// How long the kernel continues without a renewal.
 const LEASE: Duration = Duration::from_secs(5);
 /// How often it is reported.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ enum Request {
     End(oneshot::Sender<bool>),
 }
 
-/// A capture that somebody wants, and where it is written to.
+/// A requested capture and its output.
 pub struct Wanted {
     /// What is captured.
     pub request: CaptureRequest,
@@ -78,7 +79,7 @@ impl Recorder {
     }
 }
 
-/// What was asked of a [`Recorder`].
+/// Requests to a [`Recorder`].
 pub struct Requests(mpsc::Receiver<Request>);
 
 /// Carries out captures until `stop`.
@@ -87,7 +88,7 @@ pub async fn serve(
     mut requests: Requests,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    // One that was killed may have left its lease.
+    // A killed daemon may have left its lease.
     maps.end().context("ending a capture of before")?;
     loop {
         let request = tokio::select! {

@@ -1,4 +1,4 @@
-//! A ring of the kernel that is in memory only while somebody reads it.
+//! A ring buffer of the kernel that is mapped only while it is read.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use aya::maps::{Map, MapData, RingBuf};
 /// A ring that is read.
 pub type Events = RingBuf<MapData>;
 
-/// A ring that nobody reads at the moment. What the kernel writes stays in it.
+/// A ring without a reader. Data of the kernel stays in it.
 #[derive(Debug)]
 pub struct Ring(OwnedFd);
 
@@ -20,7 +20,7 @@ impl Ring {
         Self(map)
     }
 
-    /// Brings it into memory, for one reader, empty: what was written while nobody read is passed over.
+    /// Maps the ring for one reader and discards older data.
     pub fn open(&self) -> anyhow::Result<Events> {
         let map = MapData::from_fd(self.descriptor()?).context("opening a ring")?;
         let mut ring = RingBuf::try_from(Map::RingBuf(map)).context("mapping a ring")?;

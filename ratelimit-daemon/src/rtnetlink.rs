@@ -33,7 +33,7 @@ impl Watch {
     }
 }
 
-/// What the kernel tells of a [`Watch`].
+/// Messages of a [`Watch`].
 pub struct Changes(AsyncFd<Socket>);
 
 impl Changes {

@@ -196,7 +196,7 @@ const OF_MAPS: [bpf_cmd; 9] = [
     bpf_cmd::BPF_OBJ_GET_INFO_BY_FD,
 ];
 
-/// Those that load, attach and pin.
+/// BPF commands that load, attach and pin.
 const OF_LOADING: [bpf_cmd; 8] = [
     bpf_cmd::BPF_MAP_CREATE,
     bpf_cmd::BPF_MAP_FREEZE,
@@ -208,7 +208,7 @@ const OF_LOADING: [bpf_cmd; 8] = [
     bpf_cmd::BPF_LINK_UPDATE,
 ];
 
-/// Lets this process do what a loader does, and nothing else.
+/// Restricts this process to the needs of the loader.
 pub fn enter_loader() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS]);
     let commands = OF_MAPS.into_iter().chain(OF_LOADING);
@@ -219,7 +219,7 @@ pub fn enter_loader() -> anyhow::Result<()> {
     enter(rules)
 }
 
-/// Lets this process do what the daemon does, and nothing else.
+/// Restricts this process to the needs of the daemon.
 pub fn enter_daemon() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS, DAEMON, DAEMON_OLD]);
     let commands = OF_MAPS.map(|command| command as u32);

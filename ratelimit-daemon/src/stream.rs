@@ -1,4 +1,4 @@
-//! Answers without an end of their own: they go on until the client hangs up or the daemon stops.
+//! Answers without an end: they continue until the client disconnects or the daemon stops.
 
 use std::{
     convert::Infallible,
@@ -54,7 +54,7 @@ impl Streams {
         }
     }
 
-    /// The same for another connection.
+    /// Returns the streams of another connection.
     pub fn of_connection(&self, is_root: bool) -> Self {
         let slots = if is_root {
             &self.slots_of_root
@@ -68,7 +68,7 @@ impl Streams {
         }
     }
 
-    /// What they end with.
+    /// Ends all streams.
     pub const fn stop(&self) -> &CancellationToken {
         &self.stop
     }
@@ -96,7 +96,7 @@ impl Streams {
 }
 
 impl Writer {
-    /// Writes a piece, when there is room; `false` when nobody reads any more.
+    /// Writes a piece when there is room; returns `false` if the reader is gone.
     pub async fn write(&self, piece: Bytes) -> bool {
         self.pieces.send(piece).await.is_ok()
     }

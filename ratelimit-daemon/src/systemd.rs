@@ -1,4 +1,5 @@
-//! What systemd is told: that the daemon is ready, reloads and stops, and each second that it lives (`WatchdogSec`).
+//! Notifies systemd that the daemon is ready, reloads, stops, and each second that it is alive
+//! (`WatchdogSec`).
 
 use sd_notify::NotifyState;
 use tracing::debug;

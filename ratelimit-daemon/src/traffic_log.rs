@@ -1,7 +1,8 @@
-//! What packets came in the last days, in `history.db`, SQLite beside the database of what is intended.
+//! The packet history in `history.db`, a SQLite file next to the database.
 //!
-//! It has a thread, a connection and a file of its own: the controller waits for none of them. Nothing is enforced by it, so where the
-//! file is damaged it begins anew, and where it cannot be written the last points wait in memory.
+//! It has its own thread, connection and file, and the controller waits for none of them.
+//! Enforcement does not depend on it: a damaged file is replaced by an empty one, and while the
+//! file cannot be written the latest points stay in memory.
 
 mod answer;
 mod file;
@@ -34,7 +35,7 @@ const QUEUE: usize = 64;
 /// How long a question waits for a disk that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Sends the thread samples and questions. It ends when nobody can any more.
+/// Sends samples and queries to the thread, which ends when all senders are gone.
 #[derive(Clone)]
 pub struct TrafficLog {
     jobs: SyncSender<Job>,
@@ -66,7 +67,7 @@ impl TrafficLog {
         timeout(PATIENCE, answer).await.ok()?.ok()
     }
 
-    /// What came in a time.
+    /// Returns the history of a period.
     pub async fn ask(&self, request: HistoryRequest) -> Result<History, Refused> {
         let (sender, answer) = oneshot::channel();
         let busy = || {

@@ -11,10 +11,10 @@ use tracing::warn;
 
 /// The user of an installation.
 pub const OWN: &str = "ratelimit";
-/// That of nobody in particular.
+/// The fallback user.
 const NOBODY: &str = "nobody";
 
-/// A user, and what it is a member of.
+/// A user and its groups.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct User {
     name: String,
@@ -26,8 +26,8 @@ pub struct User {
 }
 
 impl User {
-    /// The user `name`; where that is `None`, `ratelimit` where there is one, else `nobody`. A process that root did not start stays
-    /// who it is.
+    /// Finds the user `name`, by default `ratelimit` if it exists and `nobody` otherwise. A process
+    /// that root did not start keeps its user.
     pub fn find(name: Option<&str>) -> anyhow::Result<Self> {
         if !geteuid().is_root() {
             return Self::current(geteuid().as_raw(), name);
@@ -96,14 +96,14 @@ impl User {
         self.name == NOBODY
     }
 
-    /// Runs `work`, which opens and makes files with the rights of this user, in this thread. The kernel takes away the capabilities
-    /// that stand above the rights of files meanwhile (`cap_task_fix_setuid`).
+    /// Runs `work` in this thread with the file permissions of this user. The kernel drops the
+    /// capabilities that override permissions during that time (`cap_task_fix_setuid`).
     pub fn act<T>(&self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
         if !self.is_another {
             return Ok(work());
         }
         let before = getgroups().context("reading the groups of the process")?;
-        // Of this thread, as the call of the C library would be of all.
+        // Of this thread only; the function of the C library would change all threads.
         set_thread_groups(&self.groups)
             .map_err(io::Error::from)
             .and_then(|()| set_file_user(self.uid, self.gid))
@@ -138,7 +138,7 @@ impl User {
         Ok(())
     }
 
-    /// Gives it what stands at `path`.
+    /// Gives the file at `path` to this user.
     pub fn own(&self, path: &Path) -> io::Result<()> {
         if !self.is_another {
             return Ok(());
@@ -151,7 +151,7 @@ impl User {
         self.may(directory, libc::W_OK | libc::X_OK)
     }
 
-    /// Whether its rights let it read what stands in a directory.
+    /// Whether its permissions let it read the files in a directory.
     pub(crate) fn may_read(&self, directory: &Path) -> anyhow::Result<bool> {
         self.may(directory, libc::R_OK | libc::X_OK)
     }

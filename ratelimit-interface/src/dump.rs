@@ -54,7 +54,7 @@ fn sent(request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The messages that stand one behind the other in what was received.
+/// Splits received bytes into messages.
 pub fn messages(
     mut bytes: &[u8],
 ) -> impl Iterator<Item = anyhow::Result<NetlinkMessage<RouteNetlinkMessage>>> {

@@ -1,4 +1,4 @@
-//! What the kernel says about network interfaces (rtnetlink, `RTM_GETLINK`). It changes nothing.
+//! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing.
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -29,7 +29,7 @@ pub struct InterfaceState {
     pub name: String,
     /// Bytes of the longest packet, without the Ethernet header.
     pub mtu: u32,
-    /// What it is, where it is virtual: `bridge`, `vlan`.
+    /// Kind of a virtual interface: `bridge`, `vlan`.
     pub kind: Option<String>,
     /// The index of the interface beneath it, as that of a VLAN; of one end of a veth pair it is the other end.
     pub lower: Option<u32>,
@@ -115,11 +115,11 @@ pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
     Ok(reply.map(state).filter(|state| state.name == name))
 }
 
-/// What the frames of the interface with an index begin with; `None` when there is none.
+/// Returns the link-layer header of an interface; `None` if the interface does not exist.
 ///
 /// # Errors
 ///
-/// When the kernel does not tell, or it is nothing that the program reads.
+/// If the kernel cannot be queried, or the program does not read such frames.
 pub fn link_layer(index: u32) -> anyhow::Result<Option<LinkLayer>> {
     let mut link = LinkMessage::default();
     link.header.index = index;

@@ -1,7 +1,8 @@
-//! What the frames of an interface begin with, as its type tells (`ARPHRD_*` of `linux/if_arp.h`).
+//! The link-layer header of an interface by its type (`ARPHRD_*` of `linux/if_arp.h`).
 //!
-//! The kernel gives programs a packet from its link-layer header on. Where there is none, that is the network header: virtual
-//! devices reset it so since Linux 5.14. Of tun, `tests/tests/link_layer.rs` shows it in both modes.
+//! The kernel passes packets from the link-layer header on. Without one that is the network header:
+//! virtual devices reset it so since Linux 5.14. `tests/tests/link_layer.rs` shows it for tun in
+//! both modes.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"
@@ -11,11 +12,11 @@ use anyhow::bail;
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
 use ratelimit_common::parse::LinkLayer;
 
-/// What the frames of the interface that `link` describes begin with.
+/// Returns the header that frames of `link` begin with.
 ///
 /// # Errors
 ///
-/// When it is something that the program does not read: each packet would be judged by bytes that are no address.
+/// If the program cannot read it: it would interpret other bytes as addresses.
 pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
     match link.header.link_layer_type {
         LinkLayerType::Ether | LinkLayerType::Loopback => Ok(LinkLayer::Ethernet),
@@ -42,7 +43,7 @@ pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
     }
 }
 
-/// Whether a tunnel has one other end, which stands in place of a broadcast address.
+/// Whether a tunnel has a fixed remote address, which is stored as the broadcast address.
 fn has_remote(link: &LinkMessage) -> bool {
     link.attributes.iter().any(|attribute| match attribute {
         LinkAttribute::Broadcast(address) => {

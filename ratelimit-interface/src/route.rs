@@ -38,23 +38,24 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Those of this moment.
+    /// Reads the current routes.
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell.
+    /// If the kernel cannot be queried.
     pub fn read() -> anyhow::Result<Self> {
         let own = address::own()?.into_iter();
         let own = own.map(|(address, _)| address).collect();
         Ok(Self { own })
     }
 
-    /// Whether packets to some address of a prefix belong here: it is one of this host, or lies behind a route that is not for everything. `first` is
-    /// the first address of the prefix, and `covers` says which others it has.
+    /// Whether packets to some address of a prefix belong here: to an address of this host, or to a
+    /// route that is not the default route. `first` is the first address of the prefix, and
+    /// `covers` tests the others.
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell.
+    /// If the kernel cannot be queried.
     pub fn lead_into(
         &self,
         first: IpAddr,
@@ -127,7 +128,7 @@ fn way(route: &RouteMessage) -> Way {
     }
 }
 
-/// What the kernel answers where there is no route, or one that refuses: `unreachable`, `prohibit`, `blackhole`.
+/// Whether the error means no route, or one that refuses: `unreachable`, `prohibit`, `blackhole`.
 fn is_nowhere(code: i32) -> bool {
     [
         libc::ENETUNREACH,

@@ -862,7 +862,7 @@ mod tests {
         }
     }
 
-    /// The command of a line, without redirections and what is said about it.
+    /// Returns the command of an example line, without redirections and the description.
     fn example(line: &str) -> Option<&str> {
         let example = line.strip_prefix("  rlctl").map(|_| line.trim())?;
         let ends = ["   ", " |", " >", " &&"].map(|end| example.find(end).unwrap_or(example.len()));

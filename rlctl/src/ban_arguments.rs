@@ -30,7 +30,7 @@ pub struct BanFilterArguments {
 }
 
 impl BanFilterArguments {
-    /// The filter that they stand for.
+    /// Returns the filter that the options describe.
     pub fn filter(&self) -> Result<BanFilter, Failure> {
         let within = self.within.as_deref().map(prefixes::read_one);
         Ok(BanFilter {

@@ -6,7 +6,7 @@ use clap::Args;
 use ratelimit_common::capture::SNAP_MAX;
 use ratelimit_core::quantity;
 
-/// What is captured, and where it goes.
+/// Arguments of `rlctl capture`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --drop-reason limited --within 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its drop reason as a comment, which also marks packets that passed in a dry run. At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, and only its owner can read it."
@@ -40,7 +40,7 @@ pub struct CaptureArguments {
     pub snap: u32,
 }
 
-/// One of so many.
+/// Parses `1/N` or `N`: one packet in N.
 fn sample(text: &str) -> Result<u32, String> {
     let every = text.strip_prefix("1/").and_then(|every| every.parse().ok());
     let every = every.filter(|every| *every > 0);

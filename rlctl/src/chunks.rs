@@ -26,7 +26,7 @@ pub fn send<T: Clone>(
     Ok(sum.expect("a list has at least one prefix"))
 }
 
-/// What is good to know about the way in which a list was sent.
+/// Returns a note if a list was sent as several requests.
 pub fn note<T>(prefixes: &[T]) -> Option<String> {
     let requests = prefixes.len().div_ceil(PREFIXES_MAX);
     (requests > 1).then(|| {

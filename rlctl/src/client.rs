@@ -36,7 +36,8 @@ pub const SOCKET: &str = "/run/ratelimit/control.sock";
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same, for lists of a million entries, for what reads the files of lists, and for what may have programs loaded anew.
+/// Timeout of requests that take longer: a list of a million entries, files of lists, and changes
+/// that reload programs.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What to do about it where nothing listens.
@@ -50,23 +51,23 @@ pub struct Client {
     socket: PathBuf,
     timeout: Duration,
     ssh_peer: Option<IpAddr>,
-    /// Who asks by `sudo`.
+    /// The user who runs `rlctl` through `sudo`.
     sudo_user: Option<String>,
     announced: RefCell<Announced>,
 }
 
-/// What the daemon announces with every answer.
+/// Warnings that the daemon adds to every answer.
 #[derive(Clone, Debug, Default)]
 pub struct Announced {
     /// Whether everything passes.
     pub pass_all: Option<PassAllStatus>,
     /// Why what holds is not written down.
     pub unkept: Vec<String>,
-    /// What is not enforced.
+    /// Interfaces that are not protected.
     pub unenforced: Vec<Unenforced>,
 }
 
-/// What the daemon answered.
+/// An answer of the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<T> {
     /// In the words of [`ratelimit_core::api`].
@@ -89,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The same, for one who waits no longer than that.
+    /// Returns the same client with a shorter timeout.
     pub fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -99,7 +100,7 @@ impl Client {
         Self::new(self.socket.clone())
     }
 
-    /// What came with the last answer.
+    /// Returns the warnings of the last answer.
     pub fn announced(&self) -> Announced {
         self.announced.borrow().clone()
     }
@@ -109,7 +110,7 @@ impl Client {
         self.send(Method::GET, path, Vec::new())
     }
 
-    /// Tells the daemon to do something that needs no more words.
+    /// Sends a request without a body.
     pub fn call<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
         self.send(Method::POST, path, Vec::new())
     }
@@ -132,7 +133,7 @@ impl Client {
         self.send(Method::DELETE, path, json(body))
     }
 
-    /// Sends a text, and what is to be done with it as a query.
+    /// Sends a text, with parameters in the query.
     pub fn upload<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -212,7 +213,8 @@ impl Client {
         self.whole(answer).await
     }
 
-    /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
+    /// Sends a request and returns the body as a stream, unless the daemon refused. The body has no
+    /// timeout.
     pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
         let answer = tokio::time::timeout(self.timeout, self.head(request)).await;
         let answer = answer.map_err(|_| self.silence(self.timeout))??;
@@ -299,7 +301,7 @@ impl Client {
     }
 }
 
-/// Nobody knows what became of a request.
+/// The outcome of the request is unknown.
 fn unanswered(error: String) -> Failure {
     Failure::new(ExitCode::NoDaemon, error).hint("the change may have been made: see `rlctl list`")
 }
@@ -410,7 +412,7 @@ mod tests {
                 let mut stream = stream.unwrap();
                 let _ = stream.read(&mut [0; 4096]).unwrap();
                 thread::sleep(Duration::from_millis(500));
-                // Who has given up is not there any more.
+                // The client may have given up already.
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull");
             }
         });

@@ -14,12 +14,12 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// What the wall clock shows.
+/// The wall clock.
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// What the wall clock shows, in the time zone of this machine.
+/// The wall clock in the local time zone.
 pub fn local() -> Zoned {
     Zoned::now()
 }

@@ -45,7 +45,7 @@ use crate::{
     report::Report,
 };
 
-/// Carries out a verb. Times are reported as somebody says them at `now`.
+/// Runs a verb. Times are reported relative to `now`.
 pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {
     match verb {
         Verb::Status { maps } => status::run(maps, client, now),

@@ -1,6 +1,6 @@
-//! What a shell proposes after Tab: verbs and options from the command line as it is defined, names from the daemon.
+//! Shell completion: verbs and options from the command line definition, names from the daemon.
 //!
-//! A shell asks by the variable `COMPLETE`, so that the script it reads at its start never gets older than the program.
+//! The shell calls `rlctl` with the variable `COMPLETE`, so its script cannot become outdated.
 
 use std::{collections::BTreeSet, env, ffi::OsStr, time::Duration};
 
@@ -91,7 +91,8 @@ fn prefixes(policy: PolicyView) -> Vec<String> {
     prefixes.map(|it| it.to_string()).collect()
 }
 
-/// Proposes the names of what the daemon has that begin as typed; none where no daemon answers, as a shell has no place for an error.
+/// Proposes names from the daemon that match; none without a daemon, because a shell cannot show
+/// errors.
 fn from<T: DeserializeOwned + 'static>(
     path: &'static str,
     names: fn(T) -> Vec<String>,

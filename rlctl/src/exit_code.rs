@@ -8,7 +8,7 @@ use strum::VariantArray;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done = 0,
     /// The daemon refused, there was nothing to do it to, or `doctor` found an error.
     Refused = 1,

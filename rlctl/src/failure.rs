@@ -1,4 +1,4 @@
-//! A command that was not carried out: what the user reads, and the number a script reads.
+//! A failed command: the message for the user and the exit code for scripts.
 
 use ratelimit_core::api::Refused;
 
@@ -25,7 +25,7 @@ impl Failure {
         Self::new(ExitCode::Usage, error)
     }
 
-    /// What was asked for cannot be done.
+    /// The request was refused.
     pub fn refused(error: impl Into<String>) -> Self {
         Self::new(ExitCode::Refused, error)
     }

@@ -7,7 +7,8 @@ const VARIABLES: [&str; 2] = ["SSH_CONNECTION", "SSH_CLIENT"];
 /// Processes between the command and its session that are looked at: a shell, `sudo`, a shell, a script.
 const ANCESTORS_MAX: usize = 32;
 
-/// The other end of the session; `None` when this one is on a console, or nobody may read the processes above.
+/// Returns the peer of the SSH session; `None` on a console, or if the parent processes are not
+/// readable.
 pub fn find() -> Option<IpAddr> {
     // A variable that is there has the last word, also an empty one.
     if let Some(value) = VARIABLES.into_iter().find_map(|name| env::var(name).ok()) {

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 /// How often a spinner turns where there is no end to be seen.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What is read. What it draws on stderr goes away with it; where stderr is no terminal, it draws nothing.
+/// An input. Its progress bar on stderr disappears at the end; if stderr is not a terminal, there
+/// is none.
 pub struct Input {
     name: String,
     reader: ProgressBarIter<Box<dyn Read>>,
@@ -39,7 +40,6 @@ impl Input {
         Ok(Self { name, reader })
     }
 
-    /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
     }

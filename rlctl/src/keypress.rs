@@ -1,4 +1,4 @@
-//! Whether somebody presses Enter within a time, or leaves.
+//! Waits for Enter, the end of the session, or a timeout.
 
 use std::{
     io,

@@ -7,7 +7,7 @@ use ratelimit_core::quantity;
 /// A time, or forever.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Lifetime {
-    /// Until somebody takes it away.
+    /// Until it is removed.
     Forever,
     /// So long.
     Lasting(Duration),

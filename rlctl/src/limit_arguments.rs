@@ -21,7 +21,7 @@ pub struct LimitArguments {
     flags: OneLimit,
 }
 
-/// What is said of a limit.
+/// Options that describe limits.
 #[derive(Args, Clone, Debug, Default)]
 struct OneLimit {
     /// Packets per window
@@ -61,7 +61,7 @@ const NO_AMOUNT: &str =
 const DIVISION_OF_NODE: &str = "only a limit of all nodes together is divided: write `--scope cluster`, or `scope=cluster` in --limit";
 
 impl LimitArguments {
-    /// The limits that the options stand for; at least one.
+    /// Returns the limits of the options; at least one.
     pub fn limits(&self) -> Result<Vec<LimitSpec>, String> {
         if self.limit.is_empty() {
             return Ok(vec![self.flags.spec()?]);
@@ -212,7 +212,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     said(quantity::parse_bytes(&without_underscores(text)))
 }
 
-/// A number as TOML takes it: an underscore stands between two digits.
+/// Parses a number like TOML, with underscores between digits.
 fn without_underscores(text: &str) -> String {
     let parts: Vec<&str> = text.split('_').collect();
     let is_digit = |letter: Option<char>| letter.is_some_and(|it| it.is_ascii_digit());

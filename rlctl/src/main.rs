@@ -89,7 +89,7 @@ fn misunderstood(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if json && error.use_stderr() {
         return Output::new(json).failure(&Failure::from_clap(error));
     }
-    // A closed stdout or stderr leaves nobody to report to.
+    // If stdout or stderr is closed, there is no place for an error.
     let _ = error.print();
     if error.use_stderr() {
         ExitCode::Usage

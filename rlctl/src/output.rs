@@ -10,30 +10,29 @@ use crate::{exit_code::ExitCode, failure::Failure, report::Report};
 
 /// The style of the heads of tables.
 pub const HEAD: Style = Style::new().bold();
-/// The style of what is as it should be.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// The style of what should be looked at.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// The style of errors, and of packets that are dropped.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Sets `text` in `style`; the streams take the style out again where nobody would see it.
+/// Applies a style to `text`; the streams strip it if colors are off.
 pub fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Takes control characters out of what somebody else wrote: on a terminal they would be commands.
+/// Replaces control characters in foreign text, which a terminal would interpret.
 pub fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// The same for what has lines of its own, as the excerpt of a file.
+/// Like [`printable`], but keeps line breaks and tabs.
 pub fn printable_lines(text: &str) -> String {
     let is_command = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     text.replace(is_command, "?")
 }
 
-/// Prints a piece of a text that is for programs too, as it is; `false` when nobody reads any more.
+/// Prints a piece of raw output; returns `false` if stdout was closed.
 pub fn piece(piece: &[u8]) -> Result<bool, Failure> {
     read_on(anstream::stdout().lock().write_all(piece))
 }
@@ -54,13 +53,13 @@ impl Output {
         !self.json
     }
 
-    /// Prints one of many lines; `false` when nobody reads any more.
+    /// Prints one of many lines; returns `false` if stdout was closed.
     pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
         let line = if self.json { json.to_string() } else { text() };
         print(&line)
     }
 
-    /// Tells people that something goes on.
+    /// Shows progress to people.
     pub fn progress(&self, text: &str) {
         if !self.json {
             say(text);
@@ -88,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Prints what everybody has to know, whatever they asked for.
+    /// Prints a warning in either format.
     pub fn warning(&self, warning: &str) {
         if self.json {
             say(&json!({ "warning": warning }).to_string());
@@ -126,12 +125,12 @@ fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("answers have string keys and finite numbers")
 }
 
-/// Writes a line of a result; `false` when nobody reads any more.
+/// Prints a line; returns `false` if stdout was closed.
 fn print(text: &str) -> Result<bool, Failure> {
     read_on(write_line(&mut anstream::stdout().lock(), text))
 }
 
-/// Whether somebody reads on. Whoever stopped has read enough: that is no failure.
+/// Returns whether stdout is still open. A reader that stops early is not an error.
 fn read_on(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Ok(()) => Ok(true),
@@ -140,7 +139,7 @@ fn read_on(written: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Says something on stderr; when that fails, there is nobody left to tell.
+/// Writes to stderr; a failure to do so is ignored.
 pub fn say(text: &str) {
     let _ = write_line(&mut anstream::stderr().lock(), text);
 }

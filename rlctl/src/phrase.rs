@@ -55,7 +55,7 @@ pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
     }
 }
 
-/// Who made a ban.
+/// The author of a ban.
 pub fn author(ban: &Ban) -> String {
     match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
@@ -69,7 +69,7 @@ pub fn author(ban: &Ban) -> String {
     }
 }
 
-/// Entries that ban, and stop at what this host needs; nothing where there are none.
+/// Describes bans that exempt addresses this host needs, if any.
 pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
     if exempt.count == 0 {
         return None;
@@ -101,7 +101,7 @@ pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// What is said of prefixes whose bans or limits have no effect, as they are allowed.
+/// Warns about bans and limits of prefixes that are on the allow list.
 pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
     const NAMED_MAX: usize = 10;
     let named = allowed

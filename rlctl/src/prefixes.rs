@@ -11,7 +11,7 @@ use crate::{arguments::PrefixesArguments, failure::Failure};
 /// The faults that are named one by one; the others are counted.
 const FAULTS_NAMED: usize = 10;
 
-/// A prefix, as somebody wrote it.
+/// A prefix and its original notation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Named {
     /// The prefix.
@@ -25,13 +25,13 @@ pub struct Named {
 pub enum HostBits {
     /// Refuse the prefix, as it is not clear what is meant.
     Refused,
-    /// Take the network that the address lies in.
+    /// Use the network of the address.
     Cleared,
 }
 
 impl Named {
-    /// Returns the prefixes, and apart from them the IPv6 addresses without a length, which stand for their sources. A host that has one
-    /// such address can use all others of its network.
+    /// Separates the prefixes from IPv6 addresses without a length, which mean their whole source
+    /// prefix: a host that has one such address can use all others of its network.
     pub fn split(named: &[Self]) -> (Vec<Prefix>, Vec<IpAddr>) {
         let is_source = |named: &&Self| named.is_source;
         let (sources, prefixes): (Vec<&Self>, Vec<&Self>) = named.iter().partition(is_source);
@@ -48,7 +48,7 @@ pub fn read(arguments: &PrefixesArguments) -> Result<Vec<Prefix>, Failure> {
     Ok(named.into_iter().map(|named| named.prefix).collect())
 }
 
-/// The same, as it was written.
+/// Returns the prefixes with their original notation.
 pub fn read_named(arguments: &[String], host_bits: HostBits) -> Result<Vec<Named>, Failure> {
     read_with(arguments, host_bits, || io::read_to_string(io::stdin()))
 }

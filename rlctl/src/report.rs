@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
 
-/// What a command has to say.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The answer of the daemon, for `--json`; `None` where the result was printed as it came.
     pub json: Option<Value>,
     /// The result, for people.
     pub text: String,
-    /// What is no result but good to know, for people.
+    /// Notes for people.
     pub notes: Vec<String>,
     /// How it ended, when there is no `failure`.
     pub code: ExitCode,
@@ -49,7 +49,7 @@ impl Report {
         self.notes([note.into()])
     }
 
-    /// The same with several things.
+    /// Adds several notes.
     pub fn notes(mut self, notes: impl IntoIterator<Item = String>) -> Self {
         self.notes.extend(notes);
         self

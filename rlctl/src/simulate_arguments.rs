@@ -1,4 +1,4 @@
-//! The arguments of `rlctl simulate`, and the help that tells what its JSON holds.
+//! The arguments of `rlctl simulate`, and the help that describes its JSON.
 
 use std::{path::PathBuf, time::Duration};
 

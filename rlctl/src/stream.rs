@@ -1,4 +1,4 @@
-//! An answer of the daemon that goes on: it is taken piece by piece, until one side has enough.
+//! Reads an answer piece by piece, until either side ends it.
 
 use std::{future::Future, io};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Who ended a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ended {
-    /// The daemon had no more to say.
+    /// The daemon ended the stream.
     Daemon,
     /// The user pressed Ctrl-C, or something else told this program to end.
     User,
@@ -27,8 +27,8 @@ pub enum Ended {
 }
 
 impl Client {
-    /// Asks, and hands each piece of the answer to `take` until that says that it is enough. What has to be said to the
-    /// daemon when the user has enough is `farewell`; pieces are taken until it ends the stream.
+    /// Sends a request and passes each piece of the answer to `take` until it has enough. On Ctrl-C
+    /// it sends `farewell` and continues until the daemon ends the stream.
     pub fn stream(
         &self,
         method: Method,

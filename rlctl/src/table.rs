@@ -10,7 +10,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What the name of a column of numbers begins with, which stand right.
+/// Marks a right-aligned column of numbers.
 const RIGHT: char = '>';
 
 impl Table {

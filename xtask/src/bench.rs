@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: what a packet costs, as a ratio to an empty program.
+//! `cargo xtask bench`: the cost of a packet, as a ratio to an empty program.
 //!
-//! The crate `bench` measures; this builds it, and the harness that it loads, and runs it as root.
+//! The crate `bench` measures; this builds it with its harness and runs it as root.
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run_with(&arguments.passed_on)
 }
 
-/// The same with these arguments of the benchmark.
+/// Passes these arguments to the benchmark.
 pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
     setup::bench()?;
     let mut words = passed_on.iter().map(|word| word.to_string_lossy());

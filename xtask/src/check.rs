@@ -160,14 +160,14 @@ fn fetch_advisories(cargo_deny: &Path) -> Result<()> {
     process::output(process::in_root(cargo_deny).args(["fetch", "db"])).map(drop)
 }
 
-/// What is installed by the tools of others, checked by theirs.
+/// Checks installed files with the tools that read them.
 fn contrib(programs: &Path) -> [(&'static str, Command); 3] {
     let mut hadolint = process::in_root(programs.join("hadolint"));
     hadolint.arg("contrib/container/Containerfile");
     let mut kubernetes = process::in_root(programs.join("kubernetes-validate"));
     kubernetes.args(["--strict", "--quiet", "contrib/kubernetes/daemonset.yaml"]);
     let mut ansible = process::in_root(programs.join("ansible-lint"));
-    // It runs `ansible-playbook --syntax-check`, which stands beside it.
+    // It runs `ansible-playbook --syntax-check` from the same directory.
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(iter::once(programs.to_owned()).chain(env::split_paths(&path)));
     ansible

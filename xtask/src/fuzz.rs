@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: feeds what reads bytes of others with inputs that libFuzzer makes, guided by the code that they reach.
+//! `cargo xtask fuzz`: fuzzes the readers of foreign bytes with libFuzzer, guided by coverage.
 //!
-//! The compiler's own coverage pass is all that it takes, so the stable compiler does it. There is no address sanitizer: that
-//! would take a nightly compiler, and what is fuzzed has no `unsafe` but the cursor's.
+//! Stable compilers have the coverage pass. An address sanitizer would need a nightly compiler, and
+//! the only `unsafe` in the fuzzed code is that of the cursor.
 
 use std::{env::consts::ARCH, fs, path::PathBuf, process::ExitCode};
 

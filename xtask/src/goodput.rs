@@ -1,4 +1,4 @@
-//! `cargo xtask goodput`: what users of a web server and a DNS server get during floods, by who limits.
+//! `cargo xtask goodput`: goodput of a web server and a DNS server during floods, by limiter.
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -1,7 +1,7 @@
-//! `cargo xtask kernels`: the tests of the BPF program, on the kernels that it promises to run on.
+//! `cargo xtask kernels`: tests of the BPF program on the supported kernels.
 //!
-//! Verifiers differ: what one takes another refuses. Debian's kernels boot in an emulator, with the tests in place of an init;
-//! nothing of them is installed, and nothing outside the target directory is changed.
+//! Verifiers differ between kernels. Debian's kernels boot in an emulator with the tests as init;
+//! nothing is installed or changed outside the target directory.
 
 use std::{
     collections::HashSet,

@@ -53,7 +53,7 @@ pub fn measured(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     build
         .args(["build", "--release", "--package", "ratelimit-tests"])
         .args(["--bin", program])
-        // What is measured is the BPF object that is released, which has no log.
+        // Measure the released BPF object, which has no log.
         .env("RATELIMIT_BPF_LOG", "off");
     run(&mut build)?;
     let binary = workspace::target_dir().join("release").join(program);
@@ -99,7 +99,7 @@ pub fn status(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(|| cannot_run(command))
 }
 
-/// Runs `command` and answers what it wrote to stdout. What it wrote to stderr is in the error.
+/// Runs `command` and returns its stdout. Errors contain its stderr.
 pub fn output(command: &mut Command) -> Result<String> {
     let Output {
         status,

@@ -34,7 +34,7 @@ pub fn demo() -> Result<()> {
     bpffs::mount()
 }
 
-/// What the demo of a cluster needs besides.
+/// Installs the packages of the cluster demo.
 pub fn redis() -> Result<()> {
     unpacked::fetch_redis()
 }

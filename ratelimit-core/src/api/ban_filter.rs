@@ -1,4 +1,4 @@
-//! Which bans somebody wants.
+//! Filters of bans.
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;

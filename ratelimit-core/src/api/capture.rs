@@ -1,4 +1,4 @@
-//! Which dropped packets somebody wants to have.
+//! Filters of captured drops.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What packets came in the last days.
+//! The packet history.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

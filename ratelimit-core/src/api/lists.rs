@@ -1,4 +1,4 @@
-//! Lists: what is imported, exported and reported about them.
+//! Import, export and state of lists.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What a dashboard shows.
+//! The data of the dashboard.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is reported of runtime limits.
+//! Fields of runtime limits.
 
 use std::sync::Arc;
 

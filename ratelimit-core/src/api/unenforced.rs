@@ -1,4 +1,4 @@
-//! What is configured and does not work at this moment.
+//! Parts of the configuration that are not enforced at the moment.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a capture cannot be read, or no further. What was read up to there stands.
+/// An error in a capture. Packets before it are valid.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file itself.
@@ -19,7 +19,7 @@ pub enum CaptureError {
         /// What takes it out.
         program: &'static str,
     },
-    /// Neither of the two formats.
+    /// Not a pcap or pcapng file.
     #[error(
         "it is neither pcap nor pcapng (first bytes {0}); convert it with `editcap -F pcap CAPTURE NEW`"
     )]
@@ -32,7 +32,7 @@ pub enum CaptureError {
     Cut {
         /// Where it ends.
         end: usize,
-        /// What is not whole.
+        /// The truncated part.
         what: String,
     },
     /// Something that the format does not allow.

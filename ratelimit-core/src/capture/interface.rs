@@ -70,7 +70,7 @@ impl Interface {
         u64::try_from((nanos + offset).max(0)).unwrap_or(u64::MAX)
     }
 
-    /// The same for a time in seconds and units.
+    /// Converts a time in seconds and units to nanoseconds.
     pub fn time_of_parts_ns(&self, seconds: u32, units: u32) -> u64 {
         let per_second = u64::try_from(self.per_second).unwrap_or(u64::MAX);
         self.time_ns(u64::from(seconds) * per_second + u64::from(units))

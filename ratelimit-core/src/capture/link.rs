@@ -3,7 +3,7 @@
 //! Where a capture has no Ethernet header, one is put in front of the network packet: without addresses, and with the
 //! protocol that the capture says.
 
-/// What stands before the network packet. The numbers are those of <https://www.tcpdump.org/linktypes.html>.
+/// The link-layer header, by number of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Link {
     /// Ethernet.
@@ -60,11 +60,12 @@ impl Link {
         }
     }
 
-    /// The Ethernet frame of what was captured, and the bytes of the whole of it. `buffer` holds it where it has to be made.
+    /// Returns the captured packet as an Ethernet frame, and its original length. A frame that has
+    /// to be built is stored in `buffer`.
     ///
     /// # Errors
     ///
-    /// The name of a kind that is not understood.
+    /// The name of an unsupported link type.
     pub fn ethernet<'a>(
         self,
         data: &'a [u8],

@@ -11,7 +11,7 @@ use super::{
     whole::{Failed, Whole},
 };
 
-/// What is read at a time.
+/// Bytes per read.
 const BUFFER_BYTES: usize = 1 << 18;
 /// The smallest block: its type, and its length at either end.
 const BLOCK_BYTES_MIN: u32 = 12;
@@ -27,7 +27,7 @@ pub struct Capture<'a> {
     packets: u64,
 }
 
-/// What the parser needs.
+/// The next action of the parser.
 enum Step {
     Consume(usize),
     Refill,
@@ -90,7 +90,7 @@ impl<'a> Capture<'a> {
         mut visit: impl FnMut(Packet<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
-            // Of some blocks the parser takes its type and lengths off without a look at how long it is.
+            // For some blocks the parser subtracts header sizes without checking the length.
             if self
                 .block_bytes()
                 .is_some_and(|bytes| bytes < BLOCK_BYTES_MIN)

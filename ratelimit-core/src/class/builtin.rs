@@ -35,11 +35,12 @@ pub const BUILT_IN: [&str; 25] = [
     "other",
 ];
 
-/// Ports of UDP services that answer small requests with large answers, whoever is said to have asked.
+/// Ports of UDP services that answer small requests with large answers, also to forged sources.
 ///
-/// US-CERT alert TA14-017A, "UDP-Based Amplification Attacks" (2014, revised until 2019), as far as a service has a port
-/// of its own (after Rossow, "Amplification Hell", NDSS 2014). Services that were abused since, such as SLP
-/// (CVE-2023-29552) and IKE. QUIC, `OpenVPN` and STUN are left out: hosts ask such servers all the time.
+/// US-CERT alert TA14-017A, "UDP-Based Amplification Attacks" (2014, revised until 2019), for
+/// services with a fixed port (after Rossow, "Amplification Hell", NDSS 2014), and services abused
+/// since, such as SLP (CVE-2023-29552) and IKE. QUIC, `OpenVPN` and STUN are excluded because hosts
+/// use such servers all the time.
 const REFLECTORS: [u16; 31] = [
     17,     // quote of the day
     19,     // character generator
@@ -77,9 +78,10 @@ const REFLECTORS: [u16; 31] = [
 /// The name of a class, the port that its packets come from, and the first and the last of their lengths.
 type Amplified = (&'static str, u16, &'static [(u16, u16)]);
 
-/// Amplified answers of single services, by source port and the bytes of the IP packet (IPv4, without options).
+/// Amplified answers of single services, by source port and the bytes of the IP packet (IPv4,
+/// without options).
 ///
-/// Whoever asks such a service gets ordinary answers, which have other lengths as far as that can be said of the service.
+/// Ordinary answers of these services have other lengths, as far as that is known.
 const AMPLIFIED: [Amplified; 10] = [
     // A server that follows DNS Flag Day 2020 answers with 1,232 bytes at most, behind 28 or 48 of headers.
     ("reflection-dns", 53, &[(1281, u16::MAX)]),
@@ -160,7 +162,7 @@ pub fn of(name: &str) -> Option<Selected> {
             source_ports: Some([0..=0].into_iter().collect()),
             ..protocols(&[TCP, UDP])
         },
-        // Without ACK. What has all flags is `tcp-invalid`, too.
+        // Without ACK. A segment with all flags is also `tcp-invalid`.
         "tcp-christmas" => tcp(TcpFlags::CHRISTMAS),
         "other" => return Some(Selected::Other),
         _ => {

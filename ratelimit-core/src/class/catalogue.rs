@@ -29,9 +29,9 @@ pub enum Action {
 /// The packets that a limit counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Selected {
-    /// Those of a class.
+    /// Packets of a class.
     Class(Class),
-    /// Those that belong to no class of any limit.
+    /// Packets without a class in any limit.
     Other,
 }
 

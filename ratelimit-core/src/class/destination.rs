@@ -17,7 +17,7 @@ pub fn parts(prefixes: &BTreeSet<Prefix>) -> Vec<Vec<Prefix>> {
         let own = prefixes.iter().copied();
         groups(own.filter(move |prefix| IpFamily::of(prefix.address()) == family))
     });
-    // The octets of the two families stand in different entries, so they do not disturb each other.
+    // Octets of the two families have separate entries, so they do not interfere.
     let both = ipv4.len().max(ipv6.len());
     ipv4.resize_with(both, Vec::new);
     for (part, others) in ipv4.iter_mut().zip(ipv6) {
@@ -58,7 +58,7 @@ impl Group {
     }
 }
 
-/// What it says of each octet: the bits that are said, and their values.
+/// Returns the constrained bits of each octet, and their values.
 fn octets(prefix: Prefix) -> Vec<(u8, u8)> {
     let octets = match prefix.address() {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -99,7 +99,7 @@ pub fn is_within(narrow: &Class, wide: &Class) -> bool {
 pub enum Common {
     /// Neither says one.
     Any,
-    /// One that both have.
+    /// A prefix in both.
     Prefix(Prefix),
     /// There is none.
     None,

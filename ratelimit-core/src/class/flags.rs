@@ -1,4 +1,5 @@
-//! What is said of the flags of a TCP segment: `syn`, `invalid`, or `fin,psh,urg / fin,syn,rst,psh,ack,urg` as nft writes them.
+//! TCP flags in the configuration: `syn`, `invalid`, or `fin,psh,urg / fin,syn,rst,psh,ack,urg` as
+//! in nft.
 
 use std::{fmt, str::FromStr};
 

@@ -27,7 +27,7 @@ impl Fragments {
     /// Whole packets.
     pub const NONE: Self = Self::Whether(false);
 
-    /// What a configuration may write besides `true` and `false`.
+    /// Accepted words besides `true` and `false`.
     pub const WORDS: [(&str, Self); 3] = [
         ("first", Self::First),
         ("later", Self::Later),

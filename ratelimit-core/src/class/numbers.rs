@@ -1,4 +1,4 @@
-//! A set of numbers that stand in headers: `53`, `8000-8100`.
+//! Sets of numbers in headers: `53`, `8000-8100`.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
@@ -27,7 +27,7 @@ pub enum NumberError {
         /// The last one there is.
         last: u16,
     },
-    /// A range whose end lies before its start.
+    /// A range whose end precedes its start.
     #[error("the range `{first}-{last}` ends before it begins")]
     Reversed {
         /// Where it begins.
@@ -37,7 +37,7 @@ pub enum NumberError {
     },
 }
 
-/// What numbers stand for.
+/// The property that the numbers belong to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Field {
     /// The key of the configuration.

@@ -108,7 +108,7 @@ const fn is_possible(kind: Kind) -> bool {
     kind.protocol() == TCP || !(kind.is_syn() || kind.is_invalid())
 }
 
-/// What a packet has, of which a property has this value.
+/// Describes a packet with this value of a property.
 fn text(property: Property, value: u32) -> String {
     match property {
         Property::Details => {
@@ -151,7 +151,7 @@ fn flags(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Protocols that everybody knows make better examples.
+/// Well-known protocols make better examples.
 fn rank(kind: Kind) -> usize {
     let known = [TCP, UDP, ICMP];
     let place = known

@@ -55,12 +55,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 
-/// What a protocol is called.
+/// Returns the name of a protocol for messages.
 pub fn name(number: u8) -> String {
     named(number).map_or_else(|| format!("protocol {number}"), str::to_owned)
 }
 
-/// The same, as [`parse`] reads it.
+/// Returns the name or number that [`parse`] accepts.
 pub fn name_or_number(number: u8) -> String {
     named(number).map_or_else(|| number.to_string(), str::to_owned)
 }

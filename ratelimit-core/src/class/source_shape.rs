@@ -1,4 +1,4 @@
-//! What is odd about the source address of a packet that nobody sends.
+//! Source addresses that no regular packet has.
 
 use ratelimit_common::parse::addresses::Addresses;
 use schemars::JsonSchema;

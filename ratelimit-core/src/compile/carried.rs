@@ -11,11 +11,11 @@ use crate::{
     rules::Rules,
 };
 
-/// What the state of sources is kept under.
+/// The scopes under which the state of sources is kept.
 pub struct Scopes {
-    /// Of the sources of a target; `None` where nothing limits them.
+    /// Scope of the sources of a target; `None` if they have no limits.
     target: Option<u32>,
-    /// Of those of prefixes with runtime limits.
+    /// Scopes of prefixes with runtime limits.
     runtime: BTreeMap<Prefix, u32>,
 }
 
@@ -49,14 +49,15 @@ impl Scopes {
         }
     }
 
-    /// Whether some of what was used is nothing where the scopes are `after`: by sources of the target, or of a prefix within.
+    /// Whether a change to the scopes `after` resets usage of sources of the target, or of a prefix
+    /// within.
     pub fn start_anew_as(&self, after: &Self) -> bool {
         let is_other =
             matches!((self.target, after.target), (Some(before), Some(after)) if before != after);
         is_other || self.lost(after).next().is_some()
     }
 
-    /// What becomes of what the sources of prefixes with runtime limits have used: a line for each where it starts anew.
+    /// Describes which usage of prefixes with runtime limits is reset, one line each.
     pub fn runtime_changes(&self, after: &Self) -> Vec<String> {
         self.lost(after)
             .map(|prefix| format!("limits of {prefix}: usage counters reset"))
@@ -72,7 +73,7 @@ impl Scopes {
     }
 }
 
-/// What the state of a target is kept under; `None` where nothing limits it.
+/// Returns the scope of a target's state; `None` if it has no limits.
 pub fn scope_of(rules: &Rules, policies: &Policies, target: Target) -> Option<u32> {
     if let Some(prefix) = target.destination() {
         return scope_with_limits(&policies.get(&destination_name(prefix))?.policy);

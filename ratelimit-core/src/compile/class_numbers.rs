@@ -9,7 +9,8 @@ use crate::{
     class_tables::ClassTables,
 };
 
-/// The classes that limits count, each prefix of `destination` by itself, by what they say: a class that stays keeps its number, whatever it is called.
+/// The classes that limits count, one for each prefix of `destination`, keyed by definition: an
+/// unchanged class keeps its number, also if it is renamed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 
@@ -62,7 +63,7 @@ impl ClassNumbers {
         Ok(())
     }
 
-    /// What a limit counts in a policy whose limits count these classes.
+    /// Returns the classes that a limit counts in a policy whose limits count `counted`.
     pub fn set_of(&self, selected: &Selected, counted: ClassSet) -> ClassSet {
         match selected {
             Selected::Other => counted.none_of(),

@@ -1,18 +1,18 @@
-//! The clock that packets are judged by: the coarse one where every limit stays within its promised error with it, else the
-//! precise one. One limit that needs the precise clock makes it that of all packets: each is stamped once.
+//! Chooses the coarse clock if the error of every limit stays within the promise, otherwise the precise
+//! one. A single limit that needs the precise clock decides for all packets: each has one stamp.
 //!
 //! # The error of a limit
 //!
-//! The coarse clock shows the time of the last tick. A stamp is never late, and early by less than a tick T; so what lies
+//! The coarse clock shows the time of the last tick. A stamp is never late, and early by less than a tick T; so the time
 //! between two stamps is wrong by less than T, either way. A limit is thereby stricter or laxer by at most T of its time:
 //!
-//! - Fixed window of the length W: it opens and closes at ticks, so it lasts between W - T and W + T. Whoever sends no more
+//! - Fixed window of the length W: it opens and closes at ticks, so it lasts between W - T and W + T. A source that sends no more
 //!   than the amount in any W + T loses nothing. The error is T / W.
 //! - Sliding window of the length W: the window before weighs as it did up to T ago, and a packet may still be counted in it.
-//!   Both are at most what comes in T. The error is T / W.
+//!   Both are at most the packets of T. The error is T / W.
 //! - Token bucket with the rate r and the burst b, which fills in B = b / r. Between two packets there flow in up to r T
 //!   tokens more or less than should. Let a bucket of the burst b - r T, by the true time, admit all of a stream. For any two
-//!   of its packets, what came between is at most b - r T + r (t' - t). That is at most b + r (c' - c), with c the
+//!   of its packets, the traffic between them is at most b - r T + r (t' - t). That is at most b + r (c' - c), with c the
 //!   stamps. So the coarse bucket admits all of it too; and it admits nothing that one of b + r T would not. The error is r T of
 //!   b, which is T / B. A bucket that holds a single packet has no smaller burst, and there it is the gap between packets,
 //!   1 / r = B, that is wrong by T.
@@ -37,7 +37,7 @@ use crate::{
     limit::{Algorithm, LimitSpec},
 };
 
-/// The error that is promised not to be exceeded: one part in so many, half a per cent.
+/// The largest error that is promised, as one part in `ERROR_PART`: 0.5 %.
 pub const ERROR_PART: u128 = 200;
 
 /// Chooses the clock for `policies`, by name, where the coarse clock ticks every `tick`.
@@ -284,7 +284,7 @@ mod tests {
                 step.map(|next| word = next).is_ok()
             });
             let passed = passed.count() as u64;
-            // Half a per cent, and what the first and the last window have more or less.
+            // 0.5 %, and the difference of the first and last window.
             let (least, most) = (9950 - 2 * amount, 10050 + 2 * amount);
             prop_assert!((least..=most).contains(&passed), "{}", passed);
         }
@@ -306,7 +306,7 @@ mod tests {
             .count()
     }
 
-    /// What the coarse clock shows.
+    /// The stamp of the coarse clock.
     fn stamp(time: u64, tick: Duration) -> u64 {
         let tick = u64::try_from(tick.as_nanos()).unwrap();
         time / tick * tick

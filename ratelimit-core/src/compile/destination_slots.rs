@@ -1,7 +1,8 @@
-//! Where the state of the limits of destinations and interfaces stands.
+//! Assigns state slots to the limits of destinations and interfaces.
 //!
-//! A slot belongs to one scope. As long as the words of a policy mean the same, so do its scope and its slot, also over a restart. A new
-//! slot is one that no policy in the datapath has; it is emptied before its policy comes.
+//! A slot belongs to one scope. While a policy's words keep their meaning, so do scope and slot,
+//! also over a restart. A new slot is one that no policy in the datapath uses; it is emptied before
+//! its policy becomes active.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,8 @@ pub fn give(compiled: &mut [Named], used: &BTreeMap<u32, Policy>) -> Result<(), 
         }
         let scope = named.policy.scope();
         let own = held.get(&scope).copied();
-        // Of two whose scopes are the same, one pair in 2^32, the second gets a slot of its own, and starts anew.
+        // If two scopes are equal (one pair in 2^32), the second gets another slot and starts from
+        // zero.
         let slot = match own.filter(|slot| given.insert(*slot)) {
             Some(slot) => slot,
             None => free(&mut next, &mut taken)?,
@@ -94,7 +96,7 @@ mod tests {
     }
 
     impl Lab {
-        /// The slots of destinations, by prefix, each with so many packets in a window.
+        /// Returns the slots of destinations, each with a limit of packets per window.
         fn slots(&mut self, destinations: &[(&str, u32, &str)]) -> Vec<u32> {
             let tables = destinations.iter().map(|(prefix, packets, per)| {
                 format!(

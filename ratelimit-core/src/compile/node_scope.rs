@@ -1,8 +1,9 @@
-//! What the state of the node's limits is kept under.
+//! The scope of the state of the node's limits.
 //!
-//! The words of a policy of the node stand at its scope, modulo [`NODE_POLICIES`]. So a scope says two things: above, what
-//! the words mean, and below, where they stand. Where the meaning changes, the state starts anew in another place, which is
-//! emptied first; as long as it stays, so does the state, also over a restart.
+//! The words of a node policy are stored at its scope modulo [`NODE_POLICIES`]. The upper bits of a
+//! scope identify the meaning of the words, the lower bits their position. If the meaning changes,
+//! the state starts from zero at another position, which is emptied first; otherwise the state is
+//! kept, also over a restart.
 
 use ratelimit_common::{Policy, layout::NODE_POLICIES};
 

@@ -1,4 +1,4 @@
-//! From the limits of a policy to what the datapath reads.
+//! Compiles the limits of a policy for the datapath.
 
 use ratelimit_common::{
     ClassSet, Limit, Policy, algorithm::Algorithm as Compiled, node::share_shift,
@@ -18,10 +18,10 @@ use crate::{
 /// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.
 const NO_SHARES: u8 = 63;
 
-/// What the state of further limits is kept under: it is that of a source, whichever its policy is.
+/// Scope of further limits: it belongs to a source under any policy.
 const FURTHER: &str = "[further]";
 
-/// What the compilation of a policy depends on besides the policy.
+/// Inputs of the compilation besides the policy.
 pub struct Compiler<'a> {
     pub catalogue: &'a Catalogue,
     pub numbers: &'a ClassNumbers,
@@ -87,8 +87,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// What the state of sources is kept under. The first address of a prefix is a source, too, where sources are narrower: neither has the
-    /// state of the other.
+    /// The scope of the state of sources. The first address of a prefix can also be a narrower
+    /// source; both have separate state.
     fn of_sources(&self, name: String) -> String {
         let default = Source::default();
         let Source {
@@ -165,8 +165,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A token bucket whose burst is less by what the shares of all CPUs can hold. A share does not end, so what the CPUs
-    /// have drawn would come on top of a full bucket.
+    /// Reduces the burst of a token bucket by the shares of all CPUs. A share does not expire, so
+    /// tokens that CPUs have drawn would add to a full bucket.
     fn without_shares(&self, spec: &LimitSpec, shift: u8) -> Option<LimitSpec> {
         let Algorithm::TokenBucket { burst } = spec.algorithm() else {
             return None;
@@ -181,7 +181,8 @@ impl Compiler<'_> {
     }
 }
 
-/// What the state of further limits is kept under. Of token buckets there are several at once: each rate has a clock.
+/// The scope of further limits. Several token buckets can exist at once, because each rate has its
+/// own clock.
 fn further_name(wanted: &WantedPolicy<'_>) -> String {
     if let Role::Destination(_) = wanted.role {
         return format!("{} of each source", wanted.name);
@@ -191,7 +192,7 @@ fn further_name(wanted: &WantedPolicy<'_>) -> String {
     format!("{FURTHER}{}", rates.collect::<String>())
 }
 
-/// What a lease of this policy must be for, where nodes share some of its limits, else 0.
+/// The terms of a lease of this policy if nodes share some of its limits, otherwise 0.
 pub fn terms(policy: &Policy, limits: &[LimitSpec]) -> u64 {
     let mut own = limits.iter().take(policy.len());
     if own.any(|limit| limit.division().is_some()) {

@@ -1,10 +1,10 @@
-//! Which sets of the `compact` table belong to which limit.
+//! Assigns the sets of the `compact` table to limits.
 //!
-//! The policies in the kernel say which sets are taken, so nothing else has to be remembered. A daemon that starts finds the
-//! regions, and what sources have used in them, where they were.
+//! The policies in the kernel record which sets are in use, so a starting daemon finds the regions
+//! and their usage again.
 //!
-//! A policy that is in force no more stays there with its regions: it may come back, and then what was used is used. When others need the
-//! room, it gets a smaller place for what was used most, or goes.
+//! A retired policy keeps its regions, because it may come back and its usage should survive. If
+//! others need the room, it gets a smaller region for the highest usage, or none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,22 +23,23 @@ use crate::{
 /// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit takes 20 bytes.
 const SLOTS_PER_EIGHT: u64 = 9;
 
-/// Up to so many sets, a region has two slots for each source: small ones cost little.
+/// Regions of up to this many sets have two slots for each source, which costs little.
 const ROOMY_SETS: u64 = 1024;
 
-/// Of the default policy's sources, one in so many has room beside it for limits that come while the daemon runs.
+/// The default policy reserves one part in this many for limits that are added while the daemon
+/// runs.
 const RESERVE_PART: u64 = 8;
 
 /// The least reserve, in sets.
 const RESERVE_SETS_MIN: u64 = 512;
 
-/// A region that comes while the daemon runs may be smaller than it should be by so many halves: its sources share more.
+/// A region that is added at run time may be halved this often; its sources share more.
 const HALVES_MAX: u32 = 5;
 
 /// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;
 
-/// What was used under a policy that has retired is kept in a place that is smaller by so many halves.
+/// The region of a retired policy may be halved this often.
 const HALVES_MAX_RETIRED: u32 = 10;
 
 /// Sources of attacks that a further limit has room for: how many there will be is not known.
@@ -68,7 +69,7 @@ pub struct Regions {
     small: BTreeSet<u32>,
     /// The policies that have retired, by index: their regions may be had.
     retired: BTreeMap<u32, Policy>,
-    /// Of those before, each was asked for its room. They are moved in the order of their indices.
+    /// How many retired policies were asked for their room, in the order of their indices.
     asked: u32,
 }
 
@@ -105,8 +106,8 @@ impl Regions {
         regions
     }
 
-    /// The scopes that got smaller regions than they should have, because others have not retired yet. What has retired and did not
-    /// come back, with the regions that are left for it.
+    /// Returns the scopes whose regions are too small because others have not retired yet, and the
+    /// retired policies with their remaining regions.
     pub fn into_parts(self) -> (BTreeSet<u32>, BTreeMap<u32, Policy>) {
         (self.small, self.retired)
     }
@@ -171,7 +172,8 @@ impl Regions {
         Ok(policy)
     }
 
-    /// Regions until others have retired: at most half of what is free, so that there is a place for what was used under those.
+    /// Finds temporary regions until others have retired: at most half of the free space, so that
+    /// usage of retired policies still fits.
     fn find_meanwhile(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
         if !self.retiring {
             return None;
@@ -223,7 +225,7 @@ impl Regions {
         let sets = of(&retired).iter().map(|region| region.sets()).max()?;
         let before = self.free.clone();
         for halves in 1..=HALVES_MAX_RETIRED {
-            // Beside its own place: it is copied from there.
+            // In addition to its current place, from which it is copied.
             if let Some(smaller) = self.find(&retired, sets >> halves, 0) {
                 self.give(&retired);
                 if let Some(found) = self.find(policy, wanted, 0) {
@@ -284,7 +286,7 @@ impl Regions {
         }
     }
 
-    /// Adds the regions of a policy to what is free.
+    /// Frees the regions of a policy.
     fn give(&mut self, policy: &Policy) {
         for region in of(policy).iter().filter(|region| region.sets() > 0) {
             let (mut first, mut end) = (region.first_set(), region.end());
@@ -300,7 +302,7 @@ impl Regions {
         }
     }
 
-    /// Takes a region out of what is free.
+    /// Allocates a region.
     fn take(&mut self, region: Region) {
         let Some((first, sets)) = self.free.range(..=region.first_set()).next_back() else {
             return;
@@ -323,7 +325,7 @@ fn of(policy: &Policy) -> Vec<Region> {
     policy.limits().map(Limit::region).collect()
 }
 
-/// Whether the limits of a policy have regions in a table of so many sets.
+/// Whether the limits of a policy have regions in a table with this many sets.
 pub fn is_placed(policy: &Policy, sets: u32) -> bool {
     let is_placed = |limit: &Limit| {
         let region = limit.region();
@@ -383,13 +385,13 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     most.min(capacity)
 }
 
-/// Whether the regions of a policy are as large as those of so many sources should be.
+/// Whether the regions of a policy are large enough for this many sources.
 pub fn is_whole(policy: &Policy, sources: u64) -> bool {
     let mut limits = policy.limits();
     limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))
 }
 
-/// The sets of a region for a limit of so many sources.
+/// Returns the number of sets for a limit with this many sources.
 pub(super) fn sets_for(sources: u64) -> u32 {
     let slots = SLOTS as u64;
     let tight = (sources * SLOTS_PER_EIGHT).div_ceil(8 * slots);
@@ -523,7 +525,8 @@ mod tests {
             let (stays, comes) = (held[turn % 2], held[(turn + 1) % 2]);
             let scope = comes.scope();
             let retired = BTreeMap::from([(7, comes)]);
-            // Beside the one in force, the other one comes back as it was left, or small.
+            // Next to the active policy, the other one returns with its old regions or smaller
+            // ones.
             let mut beside =
                 Regions::held(2_000, [stays].iter(), &retired, &BTreeSet::from([scope]));
             let small = beside.place("", &comes, 10_000, &moving).unwrap();

@@ -1,4 +1,4 @@
-//! What the tables hold, or are to hold, besides the entries.
+//! The tables other than the lists.
 
 use std::{collections::BTreeMap, ops::BitOr as _};
 
@@ -13,7 +13,7 @@ use ratelimit_common::{
 
 use crate::{class_tables::ClassTables, ip_family::IpFamily};
 
-/// What the tables hold, or are to hold, besides the entries.
+/// The tables other than the lists, actual or desired.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
     /// The policies that are not empty, by index.
@@ -34,7 +34,7 @@ pub struct Tables {
     pub challenge: challenge::Rules,
     /// What interfaces have of their own, by name.
     pub interfaces: BTreeMap<String, InterfaceRule>,
-    /// What holds for all packets, in whichever generation.
+    /// Settings for all packets, in any generation.
     pub settings: Settings,
 }
 

@@ -11,14 +11,14 @@ use super::{
 };
 use crate::{challenge::Way, diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
 
-/// `[subnet]`, with the places of what it says.
+/// `[subnet]` with the positions of its values.
 pub struct Aggregate {
     pub observe: bool,
-    /// Of both families; each limit has a prefix.
+    /// Limits of both families; each has a prefix length.
     pub limits: Vec<(IpFamily, At<u8>, At<LimitSpec>)>,
 }
 
-/// `[node]`, or `node` of an interface, with the places of what it says.
+/// `[node]`, or `node` of an interface, with the positions of its values.
 pub struct Node {
     pub observe: bool,
     /// `prefer = "verified"`.
@@ -26,7 +26,7 @@ pub struct Node {
     pub limits: Vec<At<LimitSpec>>,
 }
 
-/// Who draws first from the limits of the node.
+/// Sources with precedence in the limits of the node.
 const PREFERRED: [(&str, ()); 1] = [("verified", ())];
 
 /// Reads `[subnet]`.
@@ -129,7 +129,8 @@ impl Aggregate {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// What it says, from the narrowest prefix of a family to the widest. It counts only when nothing was reported.
+    /// Returns the configuration, sorted from the narrowest prefix of a family to the widest. It is
+    /// valid only if no error was reported.
     pub fn compile(&self, source: &Source, report: &Report) -> AggregateConfig {
         let mut config = AggregateConfig {
             observe: self.observe,
@@ -172,8 +173,9 @@ impl Aggregate {
 }
 
 impl Node {
-    /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported. A RST is no proof by which a
-    /// source could go first: a live host sends one to whoever forges its address.
+    /// Returns the configuration in combination with `[challenge]`. It is valid only if no error
+    /// was reported. A RST does not prove a source for precedence: a live host also sends one to a
+    /// forged address.
     pub fn compile_beside(
         &self,
         challenge: Option<&At<challenge::Located>>,

@@ -14,7 +14,7 @@ use crate::{
     quantity,
 };
 
-/// What the command line says in place of a file.
+/// Options that replace the configuration file.
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Arguments {
     /// Interface to protect. Repeat it for several

@@ -54,7 +54,7 @@ pub fn read(value: Value<'_>) -> Option<At<BanSpec>> {
     Some(At { value, spot })
 }
 
-/// Reports a ban, which stands at `spot`, of sources that are wide: it would hit too many who did nothing.
+/// Reports a ban of wide sources, which would hit uninvolved hosts.
 pub fn check_width(spot: &Spot, source: &Source, report: &Report) {
     let families = [
         ("ipv4_prefix", source.ipv4_prefix, IPV4_WIDEST),

@@ -25,7 +25,7 @@ const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
 
 /// What `[challenge]` says.
 pub struct Located {
-    /// `None` where nobody is challenged, or where something is wrong, and reported.
+    /// `None` if there is no challenge, or if it has reported errors.
     pub challenge: Option<Challenge>,
     /// The names of the classes of which SYNs are challenged.
     pub classes: Vec<At<String>>,

@@ -24,7 +24,7 @@ pub struct NamedClass {
     /// As a message names it: `[class.dns-answers]`.
     pub title: String,
     pub spot: Spot,
-    /// `None` in place of what is wrong, and reported, and for one that is built in.
+    /// `None` for built-in classes and those with reported errors.
     pub class: Option<Class>,
     /// What becomes of its packets, besides limits.
     pub action: Option<Action>,
@@ -61,7 +61,7 @@ fn read_named(name: At<String>, value: Value<'_>) -> Option<NamedClass> {
     })
 }
 
-/// Of a built-in class only the action can be said.
+/// Refuses keys other than `action` for a built-in class.
 fn built_in_problem(
     name: &str,
     section: &Section<'_>,

@@ -36,11 +36,11 @@ pub struct Cluster {
     pub store: Store,
     /// The certificates of authorities, of which one signed that of the store; those of the system where there is none.
     pub ca_file: Option<PathBuf>,
-    /// What this node shows to a server that asks for it.
+    /// Client certificate for servers that request one.
     pub certificate: Option<Certificate>,
     /// The name of this node.
     pub node: Arc<str>,
-    /// What all nodes know and nobody else.
+    /// The secret that all nodes share.
     pub secret: Key,
     /// How often a node reports; the same on all nodes.
     pub period: Duration,
@@ -57,7 +57,7 @@ pub struct Certificate {
     pub key_file: PathBuf,
 }
 
-/// Reads `[cluster]`; `None` in place of what is wrong, and reported.
+/// Reads `[cluster]`; `None` if errors were reported.
 pub(super) fn read(mut section: Section<'_>) -> Option<At<Cluster>> {
     let url = section.require("url", &format!("write {URL_EXAMPLE}"));
     let store = url.and_then(|value| value.parsed::<Store>(URL_EXAMPLE));

@@ -30,7 +30,7 @@ pub struct Crowdsec {
     pub every: Duration,
 }
 
-/// Reads `[crowdsec]`; `None` in place of what is wrong, and reported.
+/// Reads `[crowdsec]`; `None` if errors were reported.
 pub(super) fn read(mut section: Section<'_>) -> Option<At<Crowdsec>> {
     let url = section.require("url", &format!("write {URL_EXAMPLE}"));
     let address = url.and_then(|value| value.parsed::<Address>(URL_EXAMPLE));
@@ -48,7 +48,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<At<Crowdsec>> {
     Some(At { value, spot })
 }
 
-/// Reads a secret that stands there under one key, or the path of its file under another.
+/// Reads a secret from one key, or from the file that another key names.
 pub(super) fn read_key(
     section: &mut Section<'_>,
     [given, in_file]: [&'static str; 2],

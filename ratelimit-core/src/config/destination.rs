@@ -16,14 +16,14 @@ pub const TITLE: &str = "[destination.";
 const LIMITS: &str = "limits = [{ packets = 50_000, per = \"1s\" }]";
 const SOURCE_LIMITS: &str = "source_limits = [{ packets = 1000, per = \"1s\" }]";
 
-/// A destination, with the places of what it says.
+/// A destination with the positions of its values.
 pub struct Destination {
     pub prefix: At<Prefix>,
     /// As a message names it: `[destination."198.51.100.7"]`.
     pub title: String,
-    /// Those of all packets together.
+    /// Limits of all its packets together.
     pub limits: Vec<At<LimitSpec>>,
-    /// Those of what each source sends there.
+    /// Limits of each source's packets to it.
     pub source_limits: Vec<At<LimitSpec>>,
     pub observe: bool,
 }
@@ -93,7 +93,7 @@ impl Destination {
     }
 }
 
-/// What the files say of all destinations.
+/// Returns the configuration of all destinations.
 pub fn compile(
     destinations: &[Destination],
     report: &Report,

@@ -1,5 +1,6 @@
-//! What is found by itself: `[detection]`, and a table in it for each kind of attack that has an answer, or a threshold, of its own:
-//! `[detection.syn_flood] threshold = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
+//! `[detection]`, and a table in it for each kind of attack with its own answer or threshold:
+//! `[detection.syn_flood] threshold = 500, answer = "limit", for = "10m", limit = { packets = 10,
+//! per = "1s" }`.
 
 use std::num::NonZeroU32;
 
@@ -68,7 +69,7 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
     At { value, spot }
 }
 
-/// What is wrong is reported; the default stands in its place.
+/// Invalid values are reported and replaced by the default.
 fn read_rule(kind: Kind, mut section: Section<'_>) -> (Rule, Option<At<LimitSpec>>) {
     let default = Rule::of(kind);
     let above = section.integer("threshold", 1..=ABOVE_MAX, default.above.get());

@@ -1,4 +1,4 @@
-//! What the files say, each value with its place, before it is known whether all of it fits together.
+//! The contents of all files with the positions of the values, before validation.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -39,7 +39,7 @@ const COMPACT_IPV6_PREFIX_MAX: u32 = 64;
 /// The contents of a file, or of several that were merged.
 #[derive(Default)]
 pub struct Document {
-    /// `None` in place of what is wrong, and reported.
+    /// `None` for an interface with reported errors.
     pub interfaces: Vec<Option<interface::Located>>,
     pub source: Option<At<Source>>,
     pub new_sources: Option<At<Option<NewSources>>>,
@@ -66,7 +66,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads the file with the index `file`: lists grow by what it says, everything else can be said once.
+    /// Reads a file: lists from several files are concatenated, everything else may occur once.
     pub fn read<'f>(&mut self, file: usize, table: DeTable<'f>, report: &'f Report<'f>) {
         let mut file = Section::root(file, table, report);
         let root = &mut file;
@@ -156,7 +156,7 @@ impl Document {
     }
 }
 
-/// What is served to the network.
+/// The network listener.
 #[derive(Clone, Debug, SmartDefault)]
 pub struct Metrics {
     /// Where; `None` is nowhere.
@@ -200,7 +200,7 @@ fn set_once<T>(place: &mut Option<At<T>>, next: Option<At<T>>, what: &str, repor
     }
 }
 
-/// Reads what a source is, and how many may come anew.
+/// Reads `[source]`, including the budget for new sources.
 fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSources>>>) {
     let default = Source::default();
     let ipv4_prefix = section.integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());

@@ -5,11 +5,11 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 use super::{Config, crowdsec::Key};
 use crate::diagnostic::{Diagnostic, Problem};
 
-/// The bit of a mode by which everybody may read.
+/// Mode bit of world-readable files.
 const OTHERS_READ: u32 = 0o004;
 
-/// Files that a configuration names for their secrets and that everybody on this machine may read. One that cannot be looked at is
-/// none of them: who reads it reports that.
+/// Returns configured files of secrets that are world-readable. Files that cannot be examined are
+/// skipped; reading them reports the error.
 pub fn exposed(config: &Config) -> Vec<Diagnostic> {
     let crowdsec = config.crowdsec.as_ref();
     let cluster = config.cluster.as_ref();

@@ -113,7 +113,7 @@ fn unlistable(directory: &Path, error: &io::Error) -> Diagnostic {
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Diagnostic {
     let start = error.utf8_error().valid_up_to();
     let byte = error.as_bytes()[start];
-    // What is shown for the bytes stands where they stood.
+    // The position of the replacement character is that of the invalid bytes.
     let text = String::from_utf8_lossy(error.as_bytes());
     Diagnostic {
         position: Some(Position::new(&text, &(start..start + 1))),

@@ -32,7 +32,7 @@ pub struct Located {
     pub node: Option<Node>,
 }
 
-/// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
+/// Reads the interfaces of a file; `None` for each one with reported errors.
 pub fn read_all(value: Value<'_>) -> Vec<Option<Located>> {
     if value.is_text() {
         let name = value.text("").unwrap_or_default();
@@ -91,7 +91,7 @@ fn read(value: Value<'_>) -> Option<Located> {
 }
 
 impl Located {
-    /// Its limits in place of those of the node.
+    /// Returns the limits that replace those of the node.
     pub fn group(&self) -> Option<Group<'_>> {
         let node = self.node.as_ref()?;
         let name = &self.interface.value.name;
@@ -136,7 +136,7 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
     Err(Problem::new(message, hint))
 }
 
-/// Reports policies of interfaces that there are not, and policies that are for nobody: neither for prefixes nor for an interface.
+/// Reports unknown policies of interfaces, and policies without prefixes and interfaces.
 pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], report: &Report) {
     let interfaces = interfaces.iter().flatten();
     let named: Vec<&At<String>> = interfaces.filter_map(|it| it.policy.as_ref()).collect();
@@ -157,7 +157,8 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
     }
 }
 
-/// The limits that interfaces have for sources without a policy of their own. Of those that differ in the amount alone the least.
+/// Returns the limits of interfaces for sources without their own policy. Of limits with different
+/// amounts only, it returns the smallest.
 pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
     let interfaces = config.interfaces.iter().filter(|it| !it.observe);
     let names: BTreeSet<&str> = interfaces.filter_map(|it| it.policy.as_deref()).collect();
@@ -176,7 +177,8 @@ pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
     limits
 }
 
-/// Reports that a source which attacks limit has not all of them: a policy has so many limits, and those of attacks come first.
+/// Warns that an attacking source does not get all limits: a policy has a maximum number, and those
+/// of attacks come first.
 pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Report) {
     let count = limits_of_sources(config).len();
     let of_attacks = limits_of_attacks(config);
@@ -202,7 +204,7 @@ fn limits_of_attacks(config: &Config) -> usize {
     usize::from(subnet.is_some()) + usize::from(of_source.iter().any(|(_, limit)| is_other(limit)))
 }
 
-/// What is wrong with so many interfaces.
+/// Returns an error if there are too many interfaces.
 pub fn check_count(count: usize) -> Result<(), Problem> {
     if count <= INTERFACES_MAX as usize {
         return Ok(());

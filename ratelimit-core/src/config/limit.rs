@@ -154,7 +154,7 @@ fn read_count(value: &Value<'_>, example: &str) -> Option<u64> {
     if count < 1 {
         return value.accept(Err(nothing_passes(count)));
     }
-    // What is larger fits into no window, and is refused with the largest amount that does.
+    // Larger values fit into no window; the error names the largest valid amount.
     Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 

@@ -13,7 +13,7 @@ use crate::{
 
 /// The shortest time between two readings.
 const EVERY_MIN: Duration = Duration::from_secs(1);
-/// The time between two readings of what is downloaded, where the file does not say it.
+/// Default interval for re-reading downloaded files.
 const EVERY_OF_URL: Duration = Duration::from_mins(5);
 
 /// A list that is read from a file.
@@ -22,11 +22,12 @@ const EVERY_OF_URL: Duration = Duration::from_mins(5);
 pub struct ListConfig {
     /// The file.
     pub file: PathBuf,
-    /// Where `rlctl lists fetch` downloads that from; `None` is nowhere. The daemon itself asks nobody.
+    /// Where `rlctl lists fetch` downloads it from, if configured. The daemon itself downloads
+    /// nothing.
     pub url: Option<String>,
     /// How often it is read again; `None` is at start and on reload only. Five minutes is the default where there is a `url`.
     pub every: Option<Duration>,
-    /// What is done with the sources on it.
+    /// What happens to packets of its sources.
     pub action: Action,
     /// Whether bad lines are left out; else they keep the whole file from being taken.
     pub skip_bad: bool,
@@ -66,7 +67,7 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     let file = file.and_then(|value| value.absolute_path(FILE));
     let url = section.take("url").and_then(|value| read_url(&value));
     let every = section.take("every").and_then(|value| read_every(&value));
-    // A download that nobody reads would not be enforced.
+    // A download takes effect only when it is read.
     let every = every.or(url.is_some().then_some(EVERY_OF_URL));
     let action = section.choice("action");
     let mut flag = |key| section.flag(key);

@@ -1,4 +1,4 @@
-//! What number somebody meant who wrote a number in another way.
+//! Suggestions for misspelled numbers.
 
 /// Units behind a number of packets, without regard to case.
 const MULTIPLES: [(&str, u64); 3] = [("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000)];

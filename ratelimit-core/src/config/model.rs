@@ -1,4 +1,4 @@
-//! What a configuration says, once it is known to be right.
+//! The validated configuration.
 
 use std::{
     collections::BTreeMap,
@@ -34,16 +34,16 @@ use crate::{
 /// Sliding logs that there is room for unless the configuration says otherwise.
 const LOGS_DEFAULT: u32 = 1 << 14;
 
-/// What the daemon is to do.
+/// Settings of the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The files it was read from, in their order; empty when it came from the command line.
     pub files: Vec<PathBuf>,
     /// Where traffic is limited; at least one.
     pub interfaces: Vec<Interface>,
-    /// What a source is.
+    /// Definition of a source.
     pub source: Source,
-    /// How many of them may come anew; `None` is any number.
+    /// Budget for new sources; `None` is unlimited.
     pub new_sources: Option<NewSources>,
     /// When sources have to prove themselves.
     pub challenge: Option<Challenge>,
@@ -71,7 +71,7 @@ pub struct Config {
     pub report: bool,
     /// The allow list, sorted.
     pub allow: Vec<Prefix>,
-    /// What is never banned, and limited all the same, sorted.
+    /// Protected prefixes, sorted. They cannot be banned but are limited.
     pub protected: Vec<Prefix>,
     /// The lists that are read from files, by name.
     pub lists: BTreeMap<String, ListConfig>,
@@ -87,7 +87,7 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Whether the dashboard is served there too.
     pub dashboard: bool,
-    /// The file with the token that lets the dashboard ban and unban there; `None` is nobody.
+    /// File with the token that permits changes on the dashboard; `None` makes it read-only.
     pub dashboard_token: Option<PathBuf>,
     /// How long it is kept what packets came; `None` where nothing is.
     pub history: Option<Duration>,
@@ -130,13 +130,13 @@ impl Config {
         self.observe || self.interface(interface).is_some_and(|on| on.observe)
     }
 
-    /// The limits that the interface of a name has in place of those of the node; none where it has no own.
+    /// Returns the limits of the named interface that replace those of the node, if any.
     pub fn node_of(&self, interface: &str) -> NodeConfig {
         let own = self.interface(Some(interface));
         own.and_then(|on| on.node.clone()).unwrap_or_default()
     }
 
-    /// Whether the interface of a name has limits in place of those of the node.
+    /// Whether the named interface has limits that replace those of the node.
     pub fn has_own_node(&self, interface: &str) -> bool {
         let on = self.interface(Some(interface));
         on.is_some_and(|on| on.node.is_some())
@@ -240,9 +240,9 @@ pub struct Interface {
     pub next: Option<PathBuf>,
     /// The policy of sources that no prefix selects; `None` is the default one.
     pub policy: Option<String>,
-    /// Limits of what comes here, in place of those of the node.
+    /// Limits of its packets that replace those of the node.
     pub node: Option<NodeConfig>,
-    /// Whether what would be dropped here passes, and bans nobody.
+    /// Whether packets that would be dropped pass, without bans.
     pub observe: bool,
 }
 
@@ -260,7 +260,7 @@ pub enum Mode {
     Native,
     /// Before the network stack.
     Generic,
-    /// Nowhere: it is pinned, and somebody else's program calls it.
+    /// Not attached: the program is pinned, and another program calls it.
     Pinned,
 }
 
@@ -275,7 +275,7 @@ pub enum StateStore {
     Compact,
 }
 
-/// What a source is.
+/// Definition of a source.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Source {
     /// Leading bits of an IPv4 address, 1 to 32.
@@ -327,7 +327,7 @@ pub struct PolicyConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
-    /// When a source is banned that goes on over them; `None` is never.
+    /// When a source that keeps exceeding the limits is banned; `None` is never.
     pub ban: Option<BanSpec>,
 }
 
@@ -368,18 +368,18 @@ impl AggregateConfig {
     }
 }
 
-/// The limits of what goes to the addresses of a prefix.
+/// Limits of packets to the addresses of a prefix.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DestinationConfig {
-    /// Those of all packets together, at most 8.
+    /// Limits of all packets together, at most 8.
     pub limits: Vec<LimitSpec>,
-    /// Those of what each source sends there, at most 8.
+    /// Limits of each source's packets, at most 8.
     pub source_limits: Vec<LimitSpec>,
     /// Whether to count and pass what they would drop.
     pub observe: bool,
 }
 
-/// The limits of everything that arrives, or of what comes by one interface.
+/// Limits of all packets, or of those of one interface.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NodeConfig {
     /// The limits, at most 8.
@@ -411,7 +411,7 @@ pub enum ClockWish {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum OnStop {
-    /// It goes on enforcing.
+    /// Keeps enforcing.
     #[default]
     Keep,
     /// It is detached, and its state is gone.

@@ -30,7 +30,7 @@ const OVERFLOW_BUCKETS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 
 /// The part of the capacity that may get state in a second where nothing else is configured.
 const DEFAULT_PART: u32 = 16;
 
-/// The least budget that is one by default. A smaller table is filled anew in a second.
+/// The smallest default budget. A smaller table would be refilled within a second.
 const DEFAULT_MIN: u32 = 1024;
 
 /// The budget where the configuration names none. `lru` takes a sixteenth of its capacity a second, and lets packets over budget pass.
@@ -74,7 +74,7 @@ pub fn read(value: Value<'_>, source: &Source) -> Option<At<Option<NewSources>>>
     Some(At { value, spot })
 }
 
-/// A source that is as wide as what it would be charged with is charged with nobody.
+/// Refuses source prefixes as wide as the overflow bucket, which could not share it with others.
 fn check_width(value: &Value<'_>, over_budget: OverBudget, source: &Source) {
     if over_budget != OverBudget::Aggregate {
         return;

@@ -39,7 +39,7 @@ const OPTIONAL: [(&str, &str, &str); 16] = [
     ("cluster", "period", "\"250ms\""),
 ];
 
-/// Keys whose values are nobody's business.
+/// Keys with secret values.
 const SECRETS: [&str; 2] = ["crowdsec.key", "cluster.secret"];
 
 /// Every setting of files that were parsed without an error, in their order, and the defaults behind. Secrets are left out.

@@ -10,14 +10,14 @@ use crate::{ban::BanSpec, limit::LimitSpec, prefix::Prefix};
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
 
-/// A policy, with the places of what it says.
+/// A policy with the positions of its values.
 pub struct Policy {
     pub name: String,
     /// As a message names it: `[policy.partner]`.
     pub title: String,
     pub spot: Spot,
     pub sources: Vec<At<Prefix>>,
-    /// Whether it says for whom it is.
+    /// Whether it has a `sources` key.
     pub has_sources: bool,
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,

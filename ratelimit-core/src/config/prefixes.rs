@@ -1,4 +1,4 @@
-//! Lists of prefixes: the sources of a policy, the allow list, and what is never banned.
+//! Lists of prefixes: sources of a policy, allow list, and protected prefixes.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub fn check_protected(list: &[At<Prefix>], report: &Report) {
     }
 }
 
-/// Prefixes that may stand once, and where they do.
+/// Prefixes that may occur once, with their positions.
 #[derive(Default)]
 pub struct Places<'d> {
     places: HashMap<Prefix, (&'d str, &'d Spot)>,

@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, Position, Problem};
 /// Problems that are shown; a broken list of a million prefixes is reported by its first hundred.
 const PROBLEMS_MAX: usize = 100;
 
-/// Where something stands: the index of a file, and the bytes of it.
+/// A position: the index of a file, and a range of bytes.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Spot {
     pub file: usize,
@@ -16,7 +16,7 @@ pub struct Spot {
     pub end: usize,
 }
 
-/// A value, and where it stands.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub struct At<T> {
     pub value: T,
@@ -66,14 +66,14 @@ impl<'f> Report<'f> {
         }
     }
 
-    /// Notes a problem of what stands at `spot`.
+    /// Records a problem at `spot`.
     pub fn add(&self, spot: &Spot, problem: Problem) {
         if self.has_room() {
             self.problems.borrow_mut().push((spot.clone(), problem));
         }
     }
 
-    /// Notes what is wrong with what stands at `spot`, if anything is.
+    /// Records the error at `spot`, if there is one.
     pub fn accept<T>(&self, spot: &Spot, answer: Result<T, Problem>) -> Option<T> {
         answer.map_err(|problem| self.add(spot, problem)).ok()
     }
@@ -83,7 +83,7 @@ impl<'f> Report<'f> {
         self.absent.borrow_mut().push(problem);
     }
 
-    /// Notes that what stands at `spot` stood at `first` before.
+    /// Records that the value at `spot` repeats the one at `first`.
     pub fn add_repeated(&self, spot: &Spot, first: &Spot, what: &str, hint: &str) {
         if self.has_room() {
             let message = format!("{what}, first at {}", self.name(first));
@@ -91,7 +91,7 @@ impl<'f> Report<'f> {
         }
     }
 
-    /// Notes which of `all` stood before.
+    /// Records which of `all` are repeated.
     pub fn find_repeated<'d, K: Copy + Eq + Hash>(
         &self,
         all: impl IntoIterator<Item = (K, &'d Spot)>,
@@ -127,7 +127,7 @@ impl<'f> Report<'f> {
         self.problems.borrow().is_empty() && self.absent.borrow().is_empty()
     }
 
-    /// The problems in the order of the files; what is absent, at the end.
+    /// Returns the problems in file order, missing values last.
     pub fn into_diagnostics(self) -> Vec<Diagnostic> {
         let mut problems = self.problems.into_inner();
         problems.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,11 +1,11 @@
-//! What somebody may have meant by a word that is not known.
+//! Suggestions for unknown words.
 
 use crate::diagnostic::Problem;
 
 /// Words at least as similar as this are one slip of the finger apart.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Keys that stand above the first table: behind one, they belong to it.
+/// Keys above the first table; after a table header they would belong to it.
 const TOP_LEVEL: [&str; 2] = ["observe", "on_stop"];
 
 /// What to write: for people, and for programs where it is known.
@@ -21,7 +21,7 @@ impl Suggestion {
     }
 }
 
-/// What other programs call what is called otherwise here, with the hint.
+/// Names of other programs for keys with another name here, with a hint.
 const ELSEWHERE: [(&[&str], &str, &str); 3] = [
     (
         &["whitelist", "allowlist", "allow_list", "permit", "trusted"],
@@ -93,7 +93,7 @@ pub fn word(word: &str, known: &[&str]) -> Suggestion {
     }
 }
 
-/// Whether somebody may have meant one word by another.
+/// Whether one word is probably a typo of the other.
 pub fn is_close(word: &str, meant: &str) -> bool {
     closest(word, &[meant]).is_some()
 }

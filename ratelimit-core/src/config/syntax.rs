@@ -107,7 +107,7 @@ fn first_header(text: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Where the key `name` stood last before `end`.
+/// Returns the position of the last key `name` before `end`.
 fn last_key_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<Range<usize>> {
     let below = |value: &DeValue<'_>| match value {
         DeValue::Table(table) => last_key_before(table, name, end),

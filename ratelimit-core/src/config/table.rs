@@ -1,6 +1,6 @@
-//! TOML tables, read key by key. Every key that is asked for is known; what is left at the end is not.
+//! TOML tables, read key by key. Keys that were never read are unknown.
 //!
-//! serde would stop at the first problem, and name keys of its own accord; here all of them are found, each with its place.
+//! serde stops at the first problem; this finds all of them, each with its position.
 
 use std::{ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{diagnostic::Problem, quantity};
 pub struct Section<'a> {
     /// As a message names it: `[policy.partner]`.
     pub title: String,
-    /// Its header, or the braces around it.
+    /// Position of its header, or of its braces.
     pub spot: Spot,
     pub report: &'a Report<'a>,
     entries: DeTable<'a>,
@@ -31,7 +31,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(fits)
 }
 
-/// A value of a file. What is wrong with it is reported when it is read.
+/// A value of a file. Errors are reported when it is read.
 pub struct Value<'a> {
     key: String,
     pub spot: Spot,
@@ -137,7 +137,7 @@ impl<'a> Section<'a> {
         self.take(key)?.table(&example, &example)
     }
 
-    /// Reports the keys that nobody asked for, and answers where the table is.
+    /// Reports unknown keys, and returns the position of the table.
     pub fn finish(self) -> Spot {
         for key in self.entries.keys() {
             let spot = Spot::new(self.spot.file, &key.span());
@@ -148,7 +148,7 @@ impl<'a> Section<'a> {
         self.spot
     }
 
-    /// Reports that the table lacks something, unless a key that nobody knows is a slip of the finger away: that one is reported.
+    /// Reports a missing key, unless an unknown key is probably a typo of it.
     pub fn lacks(&self, key: &str, hint: &str) {
         let mut unknown = self.entries.keys();
         if !unknown.any(|it| suggestion::is_close(it.get_ref(), key)) {
@@ -171,7 +171,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What is given, or not; `None` when it is wrong.
+/// An optional value; the outer `None` means that it is invalid.
 #[expect(clippy::option_option, reason = "wrong is not the same as not given")]
 pub fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
@@ -180,7 +180,7 @@ pub fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     }
 }
 
-/// What is chosen by its name.
+/// An enum that is selected by name.
 pub trait Choice: Copy + Into<&'static str> + VariantArray {}
 
 impl<T: Copy + Into<&'static str> + VariantArray> Choice for T {}
@@ -191,13 +191,13 @@ impl<'a> Value<'a> {
         self.report.add(&self.spot, Problem::new(message, hint));
     }
 
-    /// The same, where the value is nothing then.
+    /// Reports an error and returns nothing.
     pub fn refuse<T>(&self, message: impl AsRef<str>, hint: impl AsRef<str>) -> Option<T> {
         self.complain(message, hint);
         None
     }
 
-    /// What was read of the value, if anything is wrong with it.
+    /// Returns the value, or reports the error.
     pub fn accept<T>(&self, answer: Result<T, impl Into<Problem>>) -> Option<T> {
         self.report.accept(&self.spot, answer.map_err(Into::into))
     }
@@ -208,7 +208,7 @@ impl<'a> Value<'a> {
         At { value, spot }
     }
 
-    /// What is read of the value, with its place.
+    /// Returns the value with its position.
     pub fn located<T>(&self, read: impl FnOnce(&Self) -> Option<T>) -> Option<At<T>> {
         read(self).map(|value| self.at(value))
     }
@@ -221,7 +221,7 @@ impl<'a> Value<'a> {
         Some(value)
     }
 
-    /// What is read of the value where it is not `false`. `true` does not say it.
+    /// Reads the value unless it is `false`. `true` is an error.
     #[expect(clippy::option_option, reason = "wrong is not the same as false")]
     pub fn unless_false<T>(
         &self,
@@ -341,7 +341,7 @@ impl<'a> Value<'a> {
         Some(items.collect())
     }
 
-    /// What is read of each item of a list, or of the value alone; `None` where one of them is wrong.
+    /// Reads each item of a list, or a single value; `None` if one is invalid.
     pub fn each<T, C: FromIterator<T>>(
         self,
         example: &str,

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
 
-/// What holds where nothing is said, but for interfaces and the default policy.
+/// The defaults, apart from interfaces and the default policy.
 pub fn defaults() -> Config {
     validate(&[], &Document::default(), &Report::new(&[]))
 }

@@ -1,4 +1,4 @@
-//! What is legal, and probably not what was meant.
+//! Warnings about valid configurations that are probably mistakes.
 
 mod bans;
 mod challenge;
@@ -61,7 +61,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
     }
 }
 
-/// Linux allows such a name, and nobody has one.
+/// Linux allows such a name, but it is unlikely to exist.
 fn warn_of_pattern(interface: &At<Interface>, warnings: &Report) {
     let name = &interface.value.name;
     if name.contains(['*', '?', '[']) {
@@ -104,8 +104,9 @@ fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &Report
     }
 }
 
-/// Whether `stricter` refuses all that `limit` would, as far as that is easily said. Of two algorithms it is only where
-/// `limit` is a fixed window or a log, of which all that matters is what comes in its time.
+/// Whether `stricter` refuses everything that `limit` would, as far as that is easy to decide. For
+/// different algorithms it is decided only if `limit` is a fixed window or a log, for which only
+/// the sum within its window matters.
 fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) -> bool {
     use Algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
     if limit.unit() != stricter.unit() || !classes::counts_all_of(stricter, limit, classes) {
@@ -152,7 +153,7 @@ fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings:
         .find(|policy| policy.name == policy::DEFAULT);
     let of_source = || default.iter().flat_map(|policy| &policy.limits);
     let wide = document.groups().into_iter().skip(document.policies.len());
-    // What goes to one destination is not all that a source may send.
+    // A limit for one destination does not bound all packets of a source.
     let wide = wide.filter(|group| {
         group.title != detection::TITLE && !group.title.contains(destination::TITLE)
     });

@@ -12,7 +12,7 @@ use crate::prefix::Prefix;
 pub struct Attack {
     /// What it is.
     pub kind: Kind,
-    /// What it goes against, or where it comes from.
+    /// The target or source of the attack.
     pub subject: Subject,
     /// The most packets in a second so far.
     pub packets_per_second: u64,
@@ -27,7 +27,7 @@ pub struct Attack {
 /// By what an attack is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Subject {
-    /// What it goes against.
+    /// Its target.
     Target {
         /// The address.
         address: IpAddr,

@@ -1,4 +1,4 @@
-//! What a packet is, as far as attacks are told apart by it.
+//! Properties of packets that distinguish attacks.
 
 use ratelimit_common::{
     Cursor,
@@ -12,15 +12,15 @@ const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
 const RST: u8 = 1 << 2;
 const ACK: u8 = 1 << 4;
-/// Both flags of congestion notification.
+/// The two congestion notification flags.
 const CONGESTION: u8 = 0xc0;
 
-/// What a packet is.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
     /// A TCP segment that asks for a connection.
     Request,
-    /// A TCP segment with flags that nobody sends, or a request that has both congestion flags.
+    /// A TCP segment with an invalid combination of flags, or a request with both congestion flags.
     OddFlags,
     /// A TCP segment that accepts a connection.
     Acceptance {
@@ -29,10 +29,10 @@ pub enum Content {
     },
     /// A TCP segment that resets a connection.
     Reset {
-        /// One with this host.
+        /// Part of a connection with this host.
         of_connection: bool,
     },
-    /// A TCP segment of which no more is known than that it may be of a connection.
+    /// A TCP segment that may belong to a connection; nothing more is known.
     Acknowledging,
     /// An acknowledgement, with or without data, of a connection with this host.
     Connected {
@@ -55,7 +55,7 @@ pub enum Content {
     EchoRequest,
     /// Another one, or a later fragment of one. Those of neighbours and groups on the link itself are none.
     Icmp,
-    /// A later fragment of anything else.
+    /// A later fragment of another protocol.
     LaterFragment,
     /// A packet of another protocol, by its number.
     Protocol(u8),
@@ -77,7 +77,7 @@ pub struct Datagram {
 }
 
 impl Content {
-    /// What is in `frame`, a cursor at its front; `is_from_link` when no router forwarded it.
+    /// Classifies `frame`, a cursor at its start; `is_from_link` if no router forwarded it.
     pub fn read(upper: UpperLayer, is_from_link: bool, frame: Cursor<'_>) -> Self {
         match (upper.protocol(), upper.fragment()) {
             (ICMP | ICMPV6, Fragment::Later) => Self::Icmp,
@@ -165,7 +165,7 @@ fn icmp(protocol: u8, upper: UpperLayer, is_from_link: bool, frame: Cursor<'_>) 
     };
     match (protocol, kind) {
         (ICMP, 8) | (ICMPV6, 128) => Content::EchoRequest,
-        // Neighbours and groups: the link needs them, and nobody beyond it sends any.
+        // Neighbour discovery and multicast listeners: only hosts on the link send them.
         (ICMPV6, 130..=143) if is_from_link => Content::Other,
         _ => Content::Icmp,
     }

@@ -15,17 +15,17 @@ use crate::{
     prefix::Prefix,
 };
 
-/// What is left of a class: enough to see that the attack goes on.
+/// The remaining amount of a class, enough to see when the attack ends.
 const LEFT: &str = "packets = 1, per = \"1s\"";
 
 /// What can be done against attacks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Countermeasure {
-    /// Limits of what an address receives.
+    /// Limits of packets to an address.
     Limit {
         /// The address that is attacked.
         destination: IpAddr,
-        /// What the limits are for, and what they drop beside it.
+        /// Purpose of the limits, and other traffic that they drop.
         comments: Vec<String>,
         /// The classes that the limits count, as TOML has them.
         classes: Vec<String>,
@@ -73,7 +73,7 @@ impl Countermeasure {
         }
     }
 
-    /// What the configuration may have in place of the command.
+    /// Writes the configuration that is equivalent to the command.
     fn write(&self, text: &mut String) {
         match self {
             Self::Limit {
@@ -119,7 +119,7 @@ pub fn against(attacks: impl IntoIterator<Item = (Kind, Subject)>) -> Vec<Counte
     all
 }
 
-/// These countermeasures as a configuration, in TOML: what they drop beside the attacks, and the commands, are comments.
+/// Formats the countermeasures as TOML. Side effects and commands become comments.
 pub fn toml(all: &[Countermeasure]) -> String {
     let mut text = String::new();
     for it in all {
@@ -128,7 +128,7 @@ pub fn toml(all: &[Countermeasure]) -> String {
     text
 }
 
-/// What is written for a target.
+/// Output for one target.
 #[derive(Default)]
 struct Target {
     comments: Vec<String>,

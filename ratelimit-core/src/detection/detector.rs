@@ -1,4 +1,4 @@
-//! From samples to attacks that begin, go on and end.
+//! Turns samples into beginning, ongoing and ended attacks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::prefix::Prefix;
 const WINDOW_NS: u64 = 1_000_000_000;
 /// An attack that was not seen for so long has ended.
 const QUIET_NS: u64 = 10 * WINDOW_NS;
-/// Attacks at a time: of more, nobody would learn anything.
+/// Maximum number of concurrent attacks; more would not be informative.
 const ATTACKS_MAX: usize = 256;
 
 /// Names attacks.
@@ -26,7 +26,7 @@ pub struct Detector {
     attacks: BTreeMap<(Kind, Subject), Attack>,
 }
 
-/// What came out of the windows that have ended.
+/// Findings of the windows that ended.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     /// Attacks that were found.
@@ -35,7 +35,7 @@ pub struct Step {
     pub ended: Vec<Attack>,
     /// Sources that have much of an attack that is going on.
     pub to_blame: Vec<(Kind, Prefix)>,
-    /// What the busiest sources sent in the last window; `None` where none has ended.
+    /// Traffic of the busiest sources in the last window; `None` if none has ended.
     pub sending: Option<BTreeMap<Prefix, Sending>>,
 }
 
@@ -66,7 +66,8 @@ impl Detector {
         }
     }
 
-    /// What is known of the host that looks at the packets. Without it, every target may be one that packets are forwarded to.
+    /// Sets the properties of this host. Without them every target might be a host that packets are
+    /// forwarded to.
     pub fn set_host(&mut self, host: Host) {
         self.window.set_host(host);
     }

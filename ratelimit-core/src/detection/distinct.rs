@@ -14,7 +14,7 @@ impl<const WORDS: usize> Default for Distinct<WORDS> {
 }
 
 impl<const WORDS: usize> Distinct<WORDS> {
-    /// Adds a thing. The hash is keyed, so that nobody can choose things of one bit.
+    /// Adds an item. The hash is keyed, so attackers cannot choose items that share a bit.
     pub fn add(&mut self, thing: impl Hash, key: &RandomState) {
         let bit = key.hash_one(thing) % (64 * WORDS as u64);
         let word = usize::try_from(bit / 64).expect("below WORDS");

@@ -1,4 +1,4 @@
-//! What is known of the packets that may be of one attack on a target.
+//! Evidence about packets to a target that may belong to an attack.
 
 use std::{hash::RandomState, net::IpAddr, ops::RangeInclusive};
 
@@ -8,19 +8,21 @@ use crate::prefix::Prefix;
 /// No question comes from a port below it: systems choose none, and programs that ask from a reserved port (`bindresvport` of the
 /// C libraries) go down to 512.
 const QUESTIONS_START: u16 = 512;
-/// One packet of so many goes below it where ports are chosen at random out of all, at least.
+/// If ports are chosen at random from all, at least one packet in this many goes below the
+/// boundary.
 const BELOW: u64 = 256;
-/// So many below it are no stray ones.
+/// Fewer packets below the boundary may be strays.
 const BELOW_MIN: u64 = 4;
 /// Protocols that no number was given to (IANA, "Assigned Internet Protocol Numbers"), and that of options of IPv6.
 const UNASSIGNED: [RangeInclusive<u8>; 2] = [0..=0, 149..=255];
 
 /// ESP, AH and SCTP: hubs of a VPN, and servers.
 const HUBS: [u8; 3] = [50, 51, 132];
-/// Below it are ports of services (RFC 6335): what comes from there to a higher one is an answer.
+/// The end of service ports (RFC 6335): a packet from there to a higher port is an answer.
 const SERVICES_END: u16 = 1024;
 
-/// From it on are the ports that most systems ask from. What goes to lower ones may be for a service.
+/// The start of the ports that most systems send requests from. Packets to lower ports may be for a
+/// service.
 const QUESTIONS_FROM: u16 = 32_768;
 /// A service has few ports.
 const SERVICE_PORTS_MAX: u64 = 4;
@@ -43,21 +45,21 @@ pub struct Evidence {
     pub samples: u64,
     packets: u64,
     bytes: u64,
-    /// Those for which this host has a socket.
+    /// Packets for which this host has a socket.
     with_socket: u64,
     /// Those that went from a port of services to a higher one.
     answers: u64,
     /// Those that were looked at which went to a port that no question comes from.
     to_low_ports: u64,
-    /// Those that went to a port that services have.
+    /// Packets to a service port.
     to_services: u64,
     /// Those that went between ports that lie side by side.
     between_neighbours: u64,
-    /// Those that end connections.
+    /// Segments that end connections.
     endings: u64,
-    /// Those of protocols that nobody uses.
+    /// Packets of unassigned protocols.
     unassigned: u64,
-    /// Those of protocols that nobody receives where they go to.
+    /// Packets of protocols that the target does not receive.
     unreceived: u64,
     /// Those of protocols that many hosts have connections or encrypted tunnels with, to one.
     of_hubs: u64,
@@ -122,7 +124,8 @@ impl Evidence {
         self.answers * 2 > self.packets
     }
 
-    /// Whether some went to ports that no question comes from: so ports were chosen that nobody has asked from.
+    /// Whether some went to ports that no request comes from, so ports were chosen without a
+    /// request.
     pub fn has_ports_of_no_question(&self) -> bool {
         self.to_low_ports >= BELOW_MIN && self.to_low_ports * BELOW >= self.samples
     }
@@ -147,12 +150,12 @@ impl Evidence {
         self.endings * 4 >= self.packets * 3
     }
 
-    /// Whether most are of protocols that nobody uses.
+    /// Whether most are of unassigned protocols.
     pub fn is_unassigned(&self) -> bool {
         self.unassigned * 2 > self.packets
     }
 
-    /// Adds packets of a protocol that nobody receives where they go to.
+    /// Adds packets of a protocol that the target does not receive.
     pub const fn add_unreceived(&mut self, packets: u64) {
         self.unreceived += packets;
     }
@@ -188,14 +191,14 @@ fn is_answer(from: u16, to: u16) -> bool {
     from < SERVICES_END && to >= SERVICES_END
 }
 
-/// What else came to a target in the window, and what came from it.
+/// Other packets to and from a target in the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around {
     /// All packets to it.
     pub received: u64,
-    /// Segments to it that go on with connections.
+    /// Segments to it that continue connections.
     pub acknowledging: u64,
-    /// Segments to it that reset connections which nobody knows of.
+    /// Segments to it that reset unknown connections.
     pub resets: u64,
     /// Segments to it that ask for connections or accept them.
     pub opening: u64,
@@ -207,7 +210,7 @@ pub struct Around {
     pub sent: u64,
     /// UDP from it.
     pub sent_datagrams: u64,
-    /// Resets from it, as far as they go on for more than a second.
+    /// Resets from it that continue for more than a second.
     pub sent_resets: u64,
     /// UDP to it, between different ports, that no question is known of.
     pub unasked_datagrams: u64,
@@ -215,12 +218,12 @@ pub struct Around {
     pub asked: u64,
 }
 
-/// What is counted of a host.
+/// A counter of a host.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Tally {
     /// All packets to it.
     Received,
-    /// Segments to it that go on with connections.
+    /// Segments to it that continue connections.
     Acknowledging,
     /// First fragments to it.
     FirstFragments,

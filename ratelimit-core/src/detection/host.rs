@@ -1,4 +1,4 @@
-//! What is known of the host that looks at the packets.
+//! Properties of this host.
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -11,12 +11,13 @@ const EPHEMERAL: u16 = 32_768;
 /// Where packets end on this host, and from which ports it asks.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Host {
-    /// Addresses of this host. What goes to them goes no further: a socket here wants it, or nobody does.
+    /// Addresses of this host. Packets to them are not forwarded: either a socket receives them, or
+    /// nothing does.
     addresses: HashSet<IpAddr>,
     /// The first port that questions come from.
     #[default(EPHEMERAL)]
     ephemeral: u16,
-    /// Protocols that nobody receives at these addresses.
+    /// Protocols without a receiver at these addresses.
     unreceived: Vec<u8>,
 }
 
@@ -30,12 +31,12 @@ impl Host {
         }
     }
 
-    /// The same host, at which nobody receives packets of these protocols.
+    /// Returns the host without receivers of these protocols.
     pub fn without(self, unreceived: Vec<u8>) -> Self {
         Self { unreceived, ..self }
     }
 
-    /// Whether nobody receives packets of `protocol` to `address`.
+    /// Whether packets of `protocol` to `address` have no receiver.
     pub fn ignores(&self, protocol: u8, address: IpAddr) -> bool {
         self.is_at(address) && self.unreceived.contains(&protocol)
     }

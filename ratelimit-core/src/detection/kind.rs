@@ -50,7 +50,7 @@ impl Kind {
         self.into()
     }
 
-    /// Its table in `[detection]`.
+    /// The name of its table in `[detection]`.
     pub const fn key(self) -> &'static str {
         match self {
             Self::SynFlood => "syn_flood",

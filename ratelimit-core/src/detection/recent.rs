@@ -1,4 +1,4 @@
-//! What was seen of late: services that this host itself has connections at, and servers that a host has asked.
+//! Recently seen services with connections to this host, and recently asked servers.
 
 use std::{collections::HashSet, hash::Hash};
 

@@ -1,4 +1,4 @@
-//! From when on something is an attack, and what is done then.
+//! Thresholds of attacks, and the answers to them.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 /// The most packets a second that a rule may name.
 pub const ABOVE_MAX: u32 = 1_000_000_000;
 
-/// What is done when an attack is found.
+/// The answer to a detected attack.
 #[derive(Deserialize, strum::IntoStaticStr, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Answer {
-    /// It is named, and nothing else.
+    /// Only reports it.
     #[default]
     Observe,
     /// Sources that send much of it get a further limit.
@@ -30,16 +30,16 @@ pub enum Answer {
 pub struct Rule {
     /// The packets a second from which on it is one.
     pub above: NonZeroU32,
-    /// What is done then.
+    /// The answer.
     pub answer: Answer,
     /// How long a source is banned or limited for it.
     pub length: Duration,
-    /// What a source may send that is limited for it, beside what its policy says.
+    /// Limit of an attacking source, in addition to its policy.
     pub limit: LimitSpec,
 }
 
 impl Rule {
-    /// What holds for a kind of which nothing else is said.
+    /// Returns the default rule of a kind.
     pub fn of(kind: Kind) -> Self {
         Self {
             above: kind.above_default(),

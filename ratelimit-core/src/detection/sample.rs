@@ -14,12 +14,12 @@ use ratelimit_common::{
 use super::content::Content;
 use crate::class::protocol::{TCP, UDP};
 
-/// A packet that was looked at, and how many it stands for.
+/// A sampled packet, and the number of packets it represents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sample {
     /// When it came.
     pub at: Instant,
-    /// The packets that it stands for, itself included.
+    /// Number of packets it represents, including itself.
     pub packets: u32,
     /// Where it comes from.
     pub source: IpAddr,
@@ -61,9 +61,10 @@ impl Sample {
     }
 }
 
-/// Whether an IPv6 packet was sent on the link itself. Routers lower the hop limit, so none of those that they forward has 255, as
-/// neighbour discovery has (RFC 4861, 3.1). They forward no link-local sources either, which ask for and tell of groups with a hop limit
-/// of 1 (RFC 3810, 5), as does a host that has no address yet (RFC 3590).
+/// Whether an IPv6 packet was sent on the link itself. Routers decrement the hop limit, so
+/// forwarded packets never have 255, as neighbour discovery does (RFC 4861, 3.1). Nor do routers
+/// forward link-local sources, which send multicast listener messages with a hop limit of 1 (RFC
+/// 3810, 5), as does a host without an address (RFC 3590).
 fn is_from_link(source: IpAddr, mut frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
     let (IpAddr::V6(source), Ok(_)) = (source, parse::payload(&mut frame, link_layer)) else {
         return false;
@@ -81,8 +82,8 @@ fn ports(upper: UpperLayer, frame: Cursor<'_>) -> Option<[u16; 2]> {
     Some(ports.map(u16::from_be_bytes))
 }
 
-/// The addresses of a packet, source and destination, and what stands behind them, from a cursor at the front of its frame. `None` when
-/// it is no IP packet, or they are cut off.
+/// Returns source and destination addresses and the upper layer, from a cursor at the start of the
+/// frame. `None` if it is not an IP packet, or the addresses are truncated.
 pub fn headers(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<([IpAddr; 2], UpperLayer)> {
     let mut cursor = frame;
     Some(match parse::payload(&mut cursor, link_layer).ok()? {

@@ -1,4 +1,4 @@
-//! What the busiest sources send.
+//! Traffic of the busiest sources.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{class::protocol, prefix::Prefix};
 
 /// Sources, each with what it sends.
 const SOURCES: usize = 1024;
-/// Different packets of a source that are counted: what is most of them is among these.
+/// Number of different packets counted for a source, including the most frequent ones.
 const DIFFERENT: usize = 8;
 
 /// The most frequent kind of packet of a source, estimated from samples.
@@ -59,11 +59,11 @@ enum Side {
     From(u16),
 }
 
-/// What is counted of one source: by what packets are, and besides by the port that tells most.
+/// Counts the packets of a source by content, and by the most informative port.
 #[derive(Default)]
 struct OfSource(Option<SpaceSaving<Alike, ()>>);
 
-/// What each of the busiest sources sent in a window.
+/// Traffic of each of the busiest sources in a window.
 pub struct Senders(SpaceSaving<Prefix, OfSource>);
 
 impl Default for Senders {
@@ -87,7 +87,7 @@ impl Senders {
         self.0.clear();
     }
 
-    /// What each source sent most of.
+    /// Returns the most frequent packets of each source.
     pub fn all(&self) -> impl Iterator<Item = (Prefix, Sending)> {
         self.0.iter().filter_map(|counter| {
             let OfSource(kinds) = &counter.value;
@@ -134,7 +134,7 @@ const fn class(content: Content) -> Class {
     })
 }
 
-/// The port that tells what packets are for: that of the service, which is the lower one.
+/// Returns the port that identifies the service: the lower one.
 const fn side([from, to]: [u16; 2]) -> Side {
     if from < to && from < 1024 {
         Side::From(from)

@@ -1,8 +1,9 @@
-//! The most frequent keys of a stream, in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient
-//! Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
+//! The most frequent keys of a stream in bounded memory: Space-Saving (Metwally, Agrawal and El
+//! Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
 //!
-//! A key without a counter takes over the smallest, and with it what that had counted. So a count is never too small. It is
-//! too large by what was adopted at most, and every key with more than a share of 1 / `capacity` has a counter.
+//! A key without a counter takes over the smallest one, including its count. A count is therefore
+//! never too small, and too large by at most the count it took over. Every key with more than a
+//! share of 1 / `capacity` has a counter.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -10,7 +11,7 @@ use std::{collections::HashMap, hash::Hash};
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<K, V> {
     capacity: usize,
-    /// Where in the heap a key stands.
+    /// Position of each key in the heap.
     places: HashMap<K, usize>,
     /// A binary heap, the smallest count in front.
     heap: Vec<Counter<K, V>>,
@@ -21,7 +22,7 @@ pub struct SpaceSaving<K, V> {
 pub struct Counter<K, V> {
     /// The key.
     pub key: K,
-    /// What was counted, or more.
+    /// Upper bound of the count.
     pub count: u64,
     /// What of it was adopted.
     taken_over: u64,
@@ -30,7 +31,7 @@ pub struct Counter<K, V> {
 }
 
 impl<K, V> Counter<K, V> {
-    /// What was counted for this key for certain.
+    /// Returns the count that certainly belongs to this key.
     pub fn certain(&self) -> u64 {
         self.count - self.taken_over
     }
@@ -74,7 +75,7 @@ impl<K: Copy + Eq + Hash, V: Default> SpaceSaving<K, V> {
         self.heap.clear();
     }
 
-    /// Gives `key` a counter, and answers where it stands.
+    /// Gives `key` a counter and returns its position.
     fn enter(&mut self, key: K) -> usize {
         let is_full = self.heap.len() == self.capacity;
         let taken_over = if is_full { self.heap[0].count } else { 0 };

@@ -1,8 +1,9 @@
-//! What tells an attack from ordinary traffic of the same packets.
+//! Criteria that separate an attack from ordinary traffic with the same packets.
 //!
-//! An answer of an attack is known by its shape: many servers, one port that all answer from, large. And it is known by nobody having
-//! asked: this host has no socket for it, and no question was seen. Which services amplify counts in one case alone: clients that
-//! all use one port look the same.
+//! Answers of an attack are recognized by their shape (many servers, one source port, large
+//! packets) and by the absence of a request: this host has no socket for them, and no request was
+//! seen. Known amplifying services matter only if all clients use one port, because legitimate
+//! clients then look the same.
 
 use super::{
     Kind,
@@ -10,29 +11,32 @@ use super::{
 };
 use crate::class::builtin::is_reflector;
 
-/// A rate of so many times less than what the rule says is enough where it is much of what the target gets.
+/// A rate lower than the threshold by this factor is sufficient if it dominates the traffic of the
+/// target.
 const SLOW: u64 = 20;
-/// That it is much of what the target gets, so many samples tell.
+/// Minimum number of samples to decide that it dominates.
 const SAMPLES_MIN: u64 = 32;
-/// A client that means it goes on with its connection by more segments than so many for two requests: the least is that it
-/// acknowledges, and closes.
+/// A genuine client continues its connection with at least this many segments per two requests: it
+/// acknowledges and closes.
 const SEGMENTS_FOR_TWO_MIN: u64 = 3;
 /// Acknowledgements of no connection for each request, that are none of an attack. They are the last of the handshake, and what of the
 /// question comes with it, before the network stack has seen it.
 const STRAYS_MAX: u64 = 3;
-/// So many hosts do not at once answer what was never asked.
+/// This many hosts do not send unsolicited answers at the same time by chance.
 const STRANGERS_MIN: u64 = 16;
-/// Answers of so many servers, nobody asks for at once: a poller has fewer.
+/// A legitimate client has fewer servers at once, for example a poller.
 const SERVERS_MIN: u64 = 40;
-/// So many servers do not answer to ports that no question comes from. Clients of a service that share a port are fewer.
+/// This many servers do not answer to ports that no request comes from. Clients of a service that
+/// share a port are fewer.
 const FORGED_SERVERS_MIN: u64 = 8;
-/// The same of small answers.
+/// The threshold for small answers.
 const FORGED_SERVERS_SMALL_MIN: u64 = 16;
-/// So many hosts have no tunnel to one, unless it is a hub.
+/// More hosts have no tunnel to one host, unless it is a hub.
 const TUNNELS_MAX: u64 = 256;
-/// One host does not use so many protocols beside TCP, UDP and ICMP.
+/// One host does not use this many protocols besides TCP, UDP and ICMP.
 const PROTOCOLS_MIN: u64 = 16;
-/// So many sources or ports where nothing else is special: answers are small, or a socket waits for anybody.
+/// Sources or ports needed without other evidence: answers are small, or a socket accepts packets
+/// of any source.
 const CROWD_MIN: u64 = 64;
 /// Answers that are worth the question, on average.
 const LARGE_BYTES: u64 = 400;
@@ -56,7 +60,7 @@ const QUIC: u16 = 443;
 pub enum Pace {
     /// As fast as the rule says.
     Fast,
-    /// Slower, but much of what the target gets.
+    /// Slower, but dominant at the target.
     Slow,
 }
 
@@ -74,8 +78,8 @@ impl Pace {
     }
 }
 
-/// How many tenths of what a target gets are much. Answers come from several ports at a time, and requests with what answers
-/// requests.
+/// Tenths of a target's traffic that count as dominant. Answers come from several ports at a time,
+/// and requests together with other requests.
 const fn much_tenths(kind: Kind) -> u64 {
     match kind {
         Kind::Reflection => 2,
@@ -98,9 +102,9 @@ pub struct Suspicion<'a> {
     pub pace: Pace,
     pub packets: u64,
     pub source_port: Option<u16>,
-    /// The target is this host, and what has no socket here is for nobody.
+    /// The target is this host, and packets without a socket have no receiver.
     pub ends_here: bool,
-    /// Acknowledgements may be of connections that nobody here knows of.
+    /// Acknowledgements may belong to connections that are unknown here.
     pub may_have_connections: bool,
     pub evidence: &'a Evidence,
     pub around: &'a Around,
@@ -182,7 +186,7 @@ impl Suspicion<'_> {
         segments.saturating_sub(of_connections) * 2 >= self.packets
     }
 
-    /// What the target sends comes by here, too: of what else it gets, it answers as much as hosts do.
+    /// The target's own packets pass this host, so they show how much it answers.
     const fn is_seen_sending(&self) -> bool {
         let sent = self.around.sent.saturating_sub(self.around.asked);
         let besides = self.around.received.saturating_sub(self.packets);

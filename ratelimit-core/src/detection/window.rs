@@ -1,4 +1,4 @@
-//! What is counted in a second, and what it is judged to be.
+//! Counters of a second, and their evaluation.
 
 use std::{hash::RandomState, net::IpAddr};
 
@@ -24,13 +24,13 @@ const HOSTS: usize = 4096;
 const SOURCES: usize = 4096;
 const SUBNETS: usize = 1024;
 
-/// So many members make a subnet more than a few sources.
+/// A subnet needs this many members to be more than a few sources.
 const MEMBERS_MIN: u64 = 8;
 /// How many times what the others send on average is far over it.
 const FAR_OVER: u64 = 10;
 /// A source has much of an attack from a tenth of what makes one.
 const MUCH: u64 = 10;
-/// What comes with an attack of another kind is so many times less, and is not named besides.
+/// Side effects of another attack are lower by this factor and not reported separately.
 const BESIDE: u64 = 8;
 
 /// Clients of these services send a datagram each.
@@ -46,16 +46,16 @@ pub struct Window {
     host: Host,
     #[default(SpaceSaving::new(TARGETS))]
     attacked: SpaceSaving<(Kind, Subject), Evidence>,
-    /// Acknowledgements to targets that may have connections with others: most of what is forwarded, so they have a place of their
-    /// own.
+    /// Acknowledgements to targets that may have connections with other hosts. They are most of
+    /// forwarded traffic, so they have their own counters.
     #[default(SpaceSaving::new(TARGETS))]
     strays: SpaceSaving<(Kind, Subject), Evidence>,
-    /// What is counted of hosts, and what was in the window before.
+    /// Counters of hosts, for this window and the previous one.
     #[default(SpaceSaving::new(HOSTS))]
     tallies: SpaceSaving<(IpAddr, Tally), ()>,
     #[default(SpaceSaving::new(HOSTS))]
     tallies_before: SpaceSaving<(IpAddr, Tally), ()>,
-    /// Questions by who asks, and those of the window before: their answers may come in this one.
+    /// Requests by sender, for this window and the previous one: answers may arrive in this one.
     #[default(SpaceSaving::new(HOSTS))]
     asked: SpaceSaving<(IpAddr, Question), ()>,
     #[default(SpaceSaving::new(HOSTS))]
@@ -65,7 +65,8 @@ pub struct Window {
     #[default(SpaceSaving::new(SUBNETS))]
     subnets: SpaceSaving<Prefix, Members>,
     senders: Senders,
-    /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
+    /// Packets other than continuing connections and answers to requests, with the number of
+    /// sources and subnets.
     unasked: u64,
     crowd: Crowd,
     crowd_of_subnets: Crowd,
@@ -75,14 +76,14 @@ pub struct Window {
     services: Recent<(IpAddr, u16)>,
     /// Where services over UDP are: an address and a port. One may be away for a moment. It outlives the window.
     datagram_services: Recent<(IpAddr, u16)>,
-    /// With whom this host has talked, and at which of its ports: what is on its way when the socket is closed comes after it. It
-    /// outlives the window.
+    /// Peers of this host and its ports: packets may arrive after the socket is closed. Kept beyond
+    /// the window.
     partners: Recent<(IpAddr, IpAddr, u16)>,
-    /// Who has asked whom over UDP. It outlives the window.
+    /// UDP requests by sender and receiver. Kept beyond the window.
     conversations: Recent<Conversation>,
 }
 
-/// What a window shows.
+/// The findings of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub kind: Kind,
@@ -99,9 +100,9 @@ impl Window {
 
     /// Counts a packet.
     ///
-    /// A source with connections sends as fast as the other side acknowledges, and many may stand behind one address. Its
-    /// segments are none that make a heavy hitter, and neither are answers of UDP that were asked for, nor resets: a host that is
-    /// flooded answers so. The limits of its policy hold for them.
+    /// A source with connections sends as fast as its peer acknowledges, and many clients may share
+    /// one address. Its segments do not make a heavy hitter, and neither do requested UDP answers
+    /// or resets, which a flooded host sends. The limits of its policy still apply.
     pub fn add(&mut self, sample: &Sample) {
         self.tally(sample.target, Tally::Received, sample);
         self.tally(sample.source, Tally::Sent, sample);
@@ -150,7 +151,7 @@ impl Window {
         }
     }
 
-    /// Counts a datagram; answers whether nobody has asked for it.
+    /// Counts a datagram; returns whether it is unsolicited.
     fn add_datagram(&mut self, datagram: Datagram, sample: &Sample) -> bool {
         let [from, to] = [datagram.source_port, datagram.destination_port];
         if datagram.is_first {
@@ -216,7 +217,7 @@ impl Window {
         }
     }
 
-    /// Counts what nobody has asked for, by source and subnet.
+    /// Counts an unsolicited packet by source and subnet.
     fn add_unasked(&mut self, sample: &Sample) {
         let packets = u64::from(sample.packets);
         let (source, subnet) = origins(sample.source);
@@ -318,7 +319,7 @@ impl Window {
         seen
     }
 
-    /// What goes against a target, if it is an attack.
+    /// Returns the attack on a target, if any.
     fn judge_target(
         &self,
         counter: &Counter<(Kind, Subject), Evidence>,
@@ -364,21 +365,22 @@ impl Window {
         })
     }
 
-    /// What of the packets to `address` is no part of an attack: ends that come all at once are those of its connections. Those of a flood go on,
-    /// so there count as many as came in the window before, and as many again.
+    /// Returns how many packets to `address` are ordinary ends of its connections, which come all
+    /// at once. Those of a flood continue, so this counts at most twice the number of the previous
+    /// window.
     fn ended_at_once(&self, address: IpAddr, evidence: &Evidence) -> u64 {
         let before = count(&self.tallies_before, address, Tally::Endings);
         evidence.endings().saturating_sub(before.saturating_mul(2))
     }
 
-    /// What came to `address` besides, and what came from it.
+    /// Returns the other traffic of `address`.
     fn around(&self, kind: Kind, address: IpAddr, source_port: Option<u16>) -> Around {
         let question = match (kind, source_port) {
             (_, Some(port)) => Question::Datagram(port),
             (Kind::IcmpFlood, None) => Question::Echo,
             _ => Question::Connection,
         };
-        // What it is compared with, it is not itself.
+        // Excludes the kind itself from the comparison.
         let opening = if kind == Kind::AckFlood {
             &[Kind::SynFlood, Kind::TcpFlags][..]
         } else {
@@ -405,7 +407,7 @@ impl Window {
             later_fragments: self.tallied(address, Tally::LaterFragments),
             sent: self.tallied(address, Tally::Sent),
             sent_datagrams: self.tallied(address, Tally::SentDatagrams),
-            // A server that is started anew resets its connections once.
+            // A restarted server resets its connections once.
             sent_resets: self
                 .tallied(address, Tally::SentResets)
                 .min(count(&self.tallies_before, address, Tally::SentResets).saturating_mul(2)),
@@ -432,7 +434,7 @@ impl Window {
         counters.iter().map(|counter| counter.key.1).collect()
     }
 
-    /// What the busiest sources have sent.
+    /// Returns the traffic of the busiest sources.
     pub fn sending(&self) -> impl Iterator<Item = (Prefix, Sending)> {
         self.senders.all()
     }
@@ -472,7 +474,7 @@ impl Window {
         packets > mean.saturating_mul(FAR_OVER)
     }
 
-    /// What the member of a subnet sent that sent most.
+    /// Returns the packets of the busiest member of a subnet.
     fn largest_member(&self, subnet: Prefix) -> u64 {
         let sources = self.sources.iter();
         let members = sources
@@ -481,7 +483,7 @@ impl Window {
     }
 }
 
-/// What was counted of a host.
+/// Returns a counter of a host.
 fn count(tallies: &SpaceSaving<(IpAddr, Tally), ()>, host: IpAddr, tally: Tally) -> u64 {
     let counter = tallies.get(&(host, tally));
     counter.map_or(0, |counter| counter.count)

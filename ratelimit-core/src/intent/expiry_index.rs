@@ -1,9 +1,9 @@
-//! What ends by itself, and when: bans, allows, runtime limits, further limits of attackers. One index has all of their ends.
+//! The expiry of bans, allows, runtime limits, and further limits of attackers, in one index.
 //!
-//! An end is on the kernel's clock as long as the daemon runs, and on its own in the database (`timekeeper.rs`). So neither
-//! a step of the wall clock nor a suspend nor a reboot moves it. Bans and allows end in the kernel by themselves, with or
-//! without a daemon. Limits end when the daemon says so: one that starts later ends them before it tells the kernel anything
-//! else.
+//! An expiry is stored on the kernel's clock while the daemon runs, and on a clock of its own in
+//! the database (`timekeeper.rs`), so steps of the wall clock, suspend and reboot do not move it.
+//! Bans and allows expire in the kernel, with or without a daemon. Limits expire when the daemon
+//! ends them; a starting daemon does so before any other change to the kernel.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,8 @@ pub enum Ending {
 }
 
 impl Edit {
-    /// What it puts there that ends, and when. Entries of lists and offences are forgotten in ways of their own.
+    /// Returns the expiry of the new value, if it has one. Entries of lists and offences are
+    /// forgotten separately.
     pub fn ending(&self) -> Option<(Instant, Ending)> {
         let (until, what) = match self {
             Self::Ban(prefix, _, Some(row)) => (row.until, Ending::Ban(*prefix)),
@@ -47,7 +48,7 @@ impl Edit {
 }
 
 impl Intent {
-    /// Notes the end of what came, in place of that of what went.
+    /// Replaces the expiry of the old value by that of the new one.
     pub(super) fn note_ends(
         &mut self,
         gone: Option<(Instant, Ending)>,
@@ -61,7 +62,7 @@ impl Intent {
         self.ends.extend(come);
     }
 
-    /// What has ended at `now`, the soonest first, as the edits that take it away.
+    /// Returns edits that remove everything expired at `now`, soonest first.
     pub fn ended(&self, now: Instant) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (until, what) in self.ends.iter().take_while(|(until, _)| *until <= now) {

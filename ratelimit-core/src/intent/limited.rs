@@ -1,9 +1,9 @@
-//! Sources of attacks that get a further limit for a time, beside those of their policy.
+//! Temporary further limits of attacking sources, in addition to their policy.
 //!
-//! A source that is limited is under a policy of its own name. That is its policy, with the same state, and a policy of the further limits
-//! beside it, with state of its own. So it is never looser than what the source had before, also when that changes meanwhile. It gives
-//! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
-//! policy of its own stays under that.
+//! A limited source gets a policy of its own name: its original policy with the same state, and the
+//! further limits with separate state. It is therefore never less strict than before, also if the
+//! original policy changes, and no usage is lost. All sources with the same policy and further
+//! limits share it. A nested prefix with its own policy is not affected.
 
 use std::collections::BTreeMap;
 
@@ -69,9 +69,9 @@ impl Intent {
             .collect()
     }
 
-    /// Those policies, made of what is `wanted` without them.
+    /// Returns the combined policies for `wanted`.
     ///
-    /// The limits of a dry run are no limits: beside the further one there is nothing then.
+    /// Limits in a dry run do not count: only the further limits apply then.
     pub(super) fn limited_policies<'a>(
         &self,
         wanted: &[WantedPolicy<'a>],

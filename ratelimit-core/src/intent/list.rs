@@ -17,7 +17,7 @@ const SAME_END_NANOS: u64 = 1_000_000_000;
 /// A list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// What is done with the sources on it.
+    /// What happens to packets of its sources.
     pub action: Action,
     /// The file that it is read from; `None` for one that was imported.
     pub file: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct ListEntry {
     pub reason: ReasonId,
 }
 
-/// What is different between a list and the one that takes its place.
+/// The difference between a list and its replacement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Entries that were not there.
@@ -138,8 +138,8 @@ impl List {
         self.clone().with_entries(left, self.reasons.clone())
     }
 
-    /// What is different when `after` takes the place of `before`. Ends of `after` that are as good as those of `before` become
-    /// the very same.
+    /// Returns the difference between `before` and `after`. Expiries of `after` that are equivalent
+    /// to those of `before` are made equal.
     pub fn replace(before: Option<&Self>, after: Option<&mut Self>) -> Difference {
         let mut difference = Difference::default();
         let other_action =

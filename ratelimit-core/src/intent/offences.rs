@@ -1,4 +1,4 @@
-//! What is remembered of sources that policies banned, and which of it is to be forgotten next.
+//! Ban history of sources, and the order in which it is forgotten.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use ratelimit_common::{Detected, Instant};
 use super::renewed::later;
 use crate::{ban::BanSpec, prefix::Prefix};
 
-/// What is remembered of a source that was banned by a policy: its next ban is longer.
+/// The ban history of a source, which makes its next ban longer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Offence {
     /// How often it was banned.
@@ -20,8 +20,8 @@ pub struct Offence {
 }
 
 impl Offence {
-    /// Until when a source is banned that a policy has just banned, and what is remembered of it then. `before` is what was
-    /// remembered, `spec` the rule of the policy; `None` where that has gone: then the ban is as long as the kernel made it.
+    /// Returns the end of a new ban by a policy, and the updated history. Without `spec`, if the
+    /// policy no longer exists, the ban lasts as long as the kernel set it.
     pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
         let since = Instant::from_nanos(ban.at_ns);
         let before = before.filter(|offence| since < offence.forget);

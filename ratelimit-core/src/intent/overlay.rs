@@ -17,7 +17,7 @@ pub struct InForce<'a> {
 }
 
 impl Intent {
-    /// What a target has now.
+    /// Returns the current rules of a target.
     pub fn in_force(&self, target: Target) -> InForce<'_> {
         match self.limits_of(target) {
             Some(row) => self.with_row(target, row),
@@ -25,7 +25,7 @@ impl Intent {
         }
     }
 
-    /// What a target has with these runtime limits.
+    /// Returns the rules of a target with these runtime limits.
     pub fn with_row<'a>(&'a self, target: Target, row: &'a LimitRow) -> InForce<'a> {
         if row.only {
             return InForce {
@@ -55,7 +55,7 @@ impl Intent {
         own.collect()
     }
 
-    /// What a target has without runtime limits of just itself.
+    /// Returns the rules of a target without its own runtime limits.
     fn below(&self, target: Target) -> InForce<'_> {
         let default = &self.config.default_policy;
         let policy = match target {

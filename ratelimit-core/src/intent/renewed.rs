@@ -1,9 +1,9 @@
-//! Which bans and allows come again by themselves, as the kernel tells where the database is lost: those of files of lists and the
-//! bans of `CrowdSec`.
+//! Marks bans and allows that are renewed by their origin, so that the kernel shows it if the
+//! database is lost: entries of list files and bans of `CrowdSec`.
 //!
-//! The last bit of an end says so: that of a ban is a nanosecond, that of an allow a tick of 4.2 ms. What came from a list must not be
-//! taken for something set at runtime, which nobody else would end. And something set at runtime is not taken for an entry of a list, which goes when the
-//! list is read again.
+//! The mark is the last bit of the expiry: a nanosecond for a ban, a tick of 4.2 ms for an allow. A
+//! list entry must not be taken for a runtime entry, which nothing else would remove, and a runtime
+//! entry not for a list entry, which disappears when the list is read again.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use ratelimit_common::Instant;
 use super::list::List;
 use crate::origin::Origin;
 
-/// The bit of the end of a ban that is set where nothing tells it again. The last point of time, which is forever, has it.
+/// The bit in the expiry of a ban that is not renewed. The maximum, which means forever, has it
+/// set.
 const LASTING: u64 = 1;
 /// Nanoseconds of the ticks that allows end at in the kernel ([`ListEntry::with_allow_until`](ratelimit_common::ListEntry)).
 const TICK: u64 = 1 << 22;
-/// The tick that stands for forever, which is an even one: as those of allows that nothing tells again.
+/// The tick that means forever. It is even, like those of allows that are not renewed.
 const FOREVER_TICK: u64 = u64::MAX.div_ceil(TICK);
 
 /// The end as the kernel gets it, of a ban with this origin.
@@ -64,25 +65,25 @@ fn end_of_allow(until: Instant, is_renewed: bool) -> Instant {
     }
 }
 
-/// The end of what begins at `since` and lasts for `duration`, where nothing tells it again.
+/// Returns the expiry of an entry that begins at `since`, lasts for `duration` and is not renewed.
 pub fn later(since: Instant, duration: Duration) -> Instant {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The last point stands for "forever".
+    // The maximum means forever.
     let last = u64::MAX - 2;
     Instant::from_nanos(since.as_nanos().saturating_add(nanos).min(last) | LASTING)
 }
 
-/// Whether a ban that ends in the kernel at `until` is reported again by what it comes from.
+/// Whether a ban with this expiry in the kernel is renewed by its origin.
 pub const fn is_ban_renewed(until: Instant) -> bool {
     until.as_nanos() & LASTING == 0
 }
 
-/// The same of an allow.
+/// Whether an allow with this expiry is renewed by its origin.
 pub const fn is_allow_renewed(until: Instant) -> bool {
     (until.as_nanos() / TICK) & 1 == 1 && until.as_nanos() != super::FOREVER.as_nanos()
 }
 
-/// The end of what comes again as it was intended.
+/// Returns the original expiry of a renewed entry.
 pub fn intended(until: Instant) -> Instant {
     let is_forever = until == FOREVER || until == end_of_allow(super::FOREVER, true);
     if is_forever { super::FOREVER } else { until }

@@ -1,4 +1,4 @@
-//! What is kept of each entry.
+//! The stored fields of each kind of entry.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl LimitRow {
     }
 }
 
-/// A further limit of what sources of an attack may send.
+/// A further limit of sources of an attack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedRow {
     /// Until when, on the clock of the kernel.
@@ -53,5 +53,5 @@ pub struct LimitedRow {
     pub limit: LimitSpec,
 }
 
-/// The end of what has none.
+/// The expiry of permanent entries.
 pub const FOREVER: Instant = Instant::from_nanos(u64::MAX);

@@ -1,6 +1,7 @@
-//! What is intended, as statements about prefixes, each with the slot that counts the packets that meet it.
+//! The desired state as statements about prefixes, each with its counter slot.
 //!
-//! Of bans and allows of one prefix the longest holds. Of those that last as long, packets are counted for one that is no list's.
+//! Of several bans or allows of one prefix the longest applies. Among equally long ones, packets
+//! are counted for one that is not of a list.
 
 use ratelimit_common::Instant;
 
@@ -61,7 +62,7 @@ impl Intent {
         ban.map(|ban| ban.until)
     }
 
-    /// The ban of a prefix on which somebody insisted.
+    /// Returns the ban of a prefix that was set with `--force`.
     pub fn forced_ban(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
         let forced = self.bans.get(&(prefix, Origin::Forced))?;
         Some(Counted {
@@ -70,7 +71,7 @@ impl Intent {
         })
     }
 
-    /// The prefixes with bans that somebody insisted on.
+    /// Returns the prefixes with forced bans.
     pub fn forced(&self) -> impl Iterator<Item = Prefix> {
         let forced = self.bans.keys();
         let forced = forced.filter(|(_, origin)| *origin == Origin::Forced);
@@ -133,7 +134,7 @@ impl Intent {
     /// All that packets are counted for, but for policies.
     pub fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
         let lists = self.lists.keys().map(|name| Owner::List(name));
-        // One whose file could not be read yet keeps what it counted.
+        // A list whose file could not be read yet keeps its counter.
         let named = self.config.lists.keys().map(|name| Owner::List(name));
         let lists = lists.chain(named);
         let configured = self.config.allow.iter().copied();

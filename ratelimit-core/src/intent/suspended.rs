@@ -26,7 +26,7 @@ impl Intent {
         limits.filter(|(target, row)| !self.is_suspended(**target, row))
     }
 
-    /// Those of one target.
+    /// Returns the suspended limits of one target.
     pub fn limits_of(&self, target: Target) -> Option<&LimitRow> {
         let row = self.limits().get(&target)?;
         (!self.is_suspended(target, row)).then_some(row)

@@ -10,7 +10,7 @@ use crate::{
 pub enum Target {
     /// Those of sources without a policy of their own: the default policy.
     Default,
-    /// Those of the sources of a prefix.
+    /// The sources of a prefix.
     Sources(Prefix),
     /// Those of the addresses of a prefix together, as destinations.
     Destination(Prefix),

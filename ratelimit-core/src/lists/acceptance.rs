@@ -2,7 +2,7 @@
 
 use super::{reading::Reading, source::NoList};
 
-/// What is put up with.
+/// Accepted irregularities.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Acceptance {
     /// Bad lines: they are left out.

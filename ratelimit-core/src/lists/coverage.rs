@@ -19,7 +19,7 @@ const GROWTH_LOOKED_AT: u64 = 4096;
 const IPV4: f64 = 4_294_967_296.;
 /// The /64 of `2000::/3`, from which all global addresses of IPv6 are.
 const IPV6: f64 = 2_305_843_009_213_693_952.;
-/// IPv4 that nobody on the internet has (RFC 6890). Lists of bogons have it.
+/// Special IPv4 ranges (RFC 6890), as found in lists of bogons.
 const SPECIAL: [([u8; 4], u8); 9] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -42,7 +42,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// What prefixes cover that are in their order. Those inside others count once.
+    /// Returns the coverage of sorted prefixes. Nested ones count once.
     pub fn of(prefixes: impl Iterator<Item = Prefix>) -> Self {
         let mut coverage = Self::default();
         let mut outer: Option<Prefix> = None;
@@ -66,7 +66,7 @@ impl Coverage {
         coverage
     }
 
-    /// What the entries of a list cover, in any order.
+    /// Returns the coverage of the entries of a list, in any order.
     pub fn of_entries(entries: &[Entry]) -> Self {
         let mut prefixes: Vec<Prefix> = entries.iter().map(|entry| entry.prefix).collect();
         prefixes.sort_unstable();
@@ -131,7 +131,7 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// The addresses of a prefix of IPv4 that somebody may have.
+/// Returns the number of public addresses in an IPv4 prefix.
 fn public(prefix: Prefix) -> u64 {
     let size = |prefix: Prefix| 1_u64 << 32_u8.saturating_sub(prefix.len());
     let special = SPECIAL

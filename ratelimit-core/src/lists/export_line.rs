@@ -1,4 +1,4 @@
-//! What a line of `rlctl export` says: the words in which lists are written.
+//! The fields of a line of `rlctl export`.
 
 use std::borrow::Cow;
 
@@ -28,10 +28,10 @@ impl Action {
     }
 }
 
-/// What a line says besides whom, until when and why.
+/// Fields of a line other than prefix, expiry and reason.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
-    /// What is done with it; `None` where it is not said.
+    /// The action, if it is given.
     pub action: Option<Action>,
     /// Who put it there.
     pub author: Option<String>,
@@ -48,7 +48,7 @@ pub struct Line<'t> {
     /// Whom.
     #[serde(borrow)]
     pub prefix: Cow<'t, str>,
-    /// What is done with it.
+    /// The action, if it is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
     /// Until when.

@@ -6,7 +6,7 @@ pub enum Format {
     /// An address, a prefix or a range a line, with a comment or a number behind it.
     #[strum(to_string = "plain")]
     Plain,
-    /// The same, with the head that `FireHOL` writes.
+    /// Plain text with the header of `FireHOL`.
     #[strum(to_string = "FireHOL netset")]
     Netset,
     /// The same, from Spamhaus, with the number of the listing behind `;`.

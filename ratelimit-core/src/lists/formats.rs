@@ -125,7 +125,7 @@ fn object(line: &str, text: &str) -> Result<Format, Other> {
     {
         return Ok(Format::DropJson);
     }
-    // One that is written wrong is told of, and is no key of others.
+    // A misspelled key is reported, rather than taken for another format.
     let is_ours = |key: &String| OURS.iter().any(|ours| strsim::levenshtein(key, ours) < 2);
     let is_ours = keys.len() == 1 || keys.iter().any(is_ours);
     if line.starts_with('{') && has("prefix") && is_ours {

@@ -1,4 +1,4 @@
-//! Entries that say nothing of their own are left out: those that stand twice, and those inside a wider one that holds as long.
+//! Removes redundant entries: duplicates, and those inside a wider one that lasts as long.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use super::reading::Entry;
 /// How many entries were left out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Merged {
-    /// They stand twice; the one that holds longest is kept.
+    /// Number of duplicates; the one with the latest expiry is kept.
     pub duplicates: usize,
     /// They lie in a wider one.
     pub covered: usize,
@@ -40,7 +40,7 @@ pub fn merge(entries: &mut Vec<Entry>) -> Merged {
             }
             Some(outer) if end(outer) >= end(&entry) => {
                 merged.covered += 1;
-                // It may stand again, and hold longer then.
+                // It may occur again with a later expiry.
                 continue;
             }
             _ => {}

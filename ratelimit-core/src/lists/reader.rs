@@ -1,4 +1,4 @@
-//! What the readers of all formats share: they walk over the text, and hand in entries and problems.
+//! Shared by the readers of all formats, which walk over the text and add entries and problems.
 
 use std::{collections::HashMap, ops::Range, path::Path};
 
@@ -46,7 +46,7 @@ pub struct Reader<'t> {
     pub sets: Sets,
 }
 
-/// What is said about an address.
+/// Properties of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'t> {
     /// Until when.
@@ -94,7 +94,7 @@ impl<'t> Reader<'t> {
         self.text
     }
 
-    /// What the list may hold.
+    /// The accepted contents of the list.
     pub fn vetting(&self) -> &'t Vetting {
         self.vetting
     }
@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
         self.written.saturating_add(time).unwrap_or(Timestamp::MAX)
     }
 
-    /// Takes what `written` names: an address, a prefix or a range. Problems are told of `part`, a part of the text.
+    /// Adds the address, prefix or range `written`. Problems are reported at `part` of the text.
     pub fn take(&mut self, part: &str, written: &str, said: Said<'_>) {
         if said.until.is_some_and(|until| until <= self.now) {
             return self.skip("ended already");
@@ -165,12 +165,12 @@ impl<'t> Reader<'t> {
         self.reading.notes.push(note);
     }
 
-    /// Whether no more entries are taken.
+    /// Whether the maximum number of entries is reached.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// The index of what a line says besides.
+    /// Returns the index of the additional fields of a line.
     pub fn facts(&mut self, facts: Facts) -> u32 {
         // Lines that were written together say the same.
         if self.reading.facts.last() != Some(&facts) {
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Where a part of the text stands in it.
+    /// Returns the position of a part of the text.
     pub fn span(&self, part: &str) -> Range<usize> {
         let start = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         if start + part.len() > self.text.len() {

@@ -1,4 +1,4 @@
-//! What came of reading a list.
+//! The result of reading a list.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -39,9 +39,9 @@ pub struct Reading {
     pub bad: BadLines,
     /// How many entries were left out for good reason, by that reason: `captcha, not a ban`.
     pub skipped: BTreeMap<String, usize>,
-    /// What was chosen of a text that could be read in another way: which column, which key.
+    /// Choices for ambiguous texts: the column or key that was read.
     pub notes: Vec<String>,
-    /// When it was last downloaded, or its server had nothing newer; `None` for what nobody downloads.
+    /// When it was last downloaded or found unchanged; `None` for files that are not downloaded.
     pub fetched: Option<Timestamp>,
 }
 

@@ -16,7 +16,7 @@ impl ReasonId {
     /// Nobody said why.
     pub const NONE: Self = Self(0);
 
-    /// The number that stands for it; 0 is none.
+    /// Returns the number of the reason; 0 means none.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -61,7 +61,7 @@ impl Reasons {
         id
     }
 
-    /// The text of a reason; `None` where nobody said one.
+    /// Returns the text of a reason, if there is one.
     pub fn get(&self, id: ReasonId) -> Option<&str> {
         let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
         let end = *self.ends.get(index)?;

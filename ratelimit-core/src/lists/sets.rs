@@ -1,5 +1,5 @@
-//! The sets that a text names. All of them together become one list, so there may be one for each family and no more. What is
-//! saved beside a set of bad addresses may well be one of good ones.
+//! The sets in a text. They become one list, so at most one set for each family is accepted: a set
+//! next to one of bad addresses may contain good ones.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -23,7 +23,7 @@ struct Set {
 }
 
 impl Sets {
-    /// The entries that follow are of the set `name`, which stands at `span`.
+    /// Begins the set `name` at `span`.
     pub fn begin(&mut self, name: &str, span: Range<usize>, command: &'static str) {
         self.command = command;
         let known = self.by_name.get(name).copied();
@@ -47,7 +47,8 @@ impl Sets {
         }
     }
 
-    /// What is wrong when two sets have entries of the same family, and where the second stands.
+    /// Returns the error if two sets have entries of the same family, and the position of the
+    /// second.
     pub fn conflict(&self) -> Option<(Range<usize>, Problem)> {
         for family in 0..2 {
             let mut sets = self.all.iter().filter(|set| set.families[family]);

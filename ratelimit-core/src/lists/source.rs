@@ -7,7 +7,7 @@ use jiff::Timestamp;
 pub struct Source<'a> {
     /// The name of its file, for messages.
     pub name: &'a str,
-    /// What is in it.
+    /// The content.
     pub bytes: &'a [u8],
     /// When it is read: what ended before is left out.
     pub now: Timestamp,

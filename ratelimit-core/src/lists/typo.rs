@@ -1,11 +1,11 @@
-//! What somebody meant who wrote something that is nearly an address.
+//! Suggestions for texts that are nearly addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::address;
 use crate::{diagnostic::is_invisible, prefix::Prefix};
 
-/// What is wrong with a text, and what it is without that.
+/// The problem of a text, and the corrected text.
 #[derive(Debug, PartialEq)]
 pub struct Meant {
     pub fault: &'static str,
@@ -36,7 +36,7 @@ const STEPS: [(&str, Step); 13] = [
 
 /// What `text`, which is not an address, prefix or range, was meant to be.
 pub fn meant(text: &str) -> Option<Meant> {
-    // More than that is a line of something else.
+    // A longer line is not an address.
     if text.len() > 200 {
         return None;
     }
@@ -61,7 +61,7 @@ pub fn meant(text: &str) -> Option<Meant> {
     address::is_one(&clean, false).then_some(Meant { fault, clean })
 }
 
-/// What a text is of which nobody can say what was meant, and what to do.
+/// Returns the problem and a hint for a text without an obvious correction.
 pub fn fault(text: &str) -> Option<(&'static str, &'static str)> {
     if text
         .strip_prefix('!')
@@ -160,7 +160,7 @@ fn without_zone(text: &str) -> Option<String> {
     let length = rest.find('/').map_or("", |at| &rest[at..]);
     let length = if rest.contains('/') { length } else { "" };
     let clean = format!("{address}{length}");
-    // The zone says which network a prefix is of, and the prefix lies in it.
+    // The zone selects the network of a prefix.
     match clean.parse::<Prefix>() {
         Ok(_) => Some(clean),
         Err(_) => Some(network(&clean).unwrap_or(clean)),
@@ -180,7 +180,7 @@ fn without_port(text: &str) -> Option<String> {
     let inner = address
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
-    // What stands behind the last colon of IPv6 is a group of it.
+    // Text after the last colon of IPv6 is a group of the address.
     match inner {
         Some(inner) => inner.parse::<IpAddr>().ok().map(|_| inner.to_owned()),
         None => address.parse::<Ipv4Addr>().ok().map(|_| address.to_owned()),
@@ -190,7 +190,7 @@ fn without_port(text: &str) -> Option<String> {
 fn without_brackets(text: &str) -> Option<String> {
     let brackets = ['[', ']', '(', ')', '<', '>', '{', '}'];
     let clean = text.trim_matches(brackets);
-    // The length stands behind them: [2001:db8::]/32.
+    // The length follows them: [2001:db8::]/32.
     let clean = clean.replace("]/", "/");
     changed(text, clean.trim())
 }
@@ -252,7 +252,7 @@ fn with_all_numbers(text: &str) -> Option<String> {
     partial(text).map(|prefix| prefix.to_string())
 }
 
-/// A network behind which a netmask stands, or one of the bits that are free, as Cisco writes it.
+/// Parses a network with a netmask or an inverse netmask, as in Cisco's configuration.
 pub fn masked(address: &str, mask: &str) -> Option<Prefix> {
     let (address, mask): (Ipv4Addr, Ipv4Addr) = (address.parse().ok()?, mask.parse().ok()?);
     let bits = mask.to_bits();
@@ -301,7 +301,7 @@ fn number(text: &str) -> Option<Ipv4Addr> {
     let hexadecimal = text.strip_prefix("0x");
     let number = match hexadecimal {
         Some(digits) => u32::from_str_radix(digits, 16).ok()?,
-        // Smaller ones are numbers of something else.
+        // Smaller numbers have another meaning.
         None => text.parse().ok().filter(|number| *number >= 1 << 24)?,
     };
     Some(number.into())

@@ -7,12 +7,12 @@ use crate::{diagnostic::Problem, prefix::Prefix};
 const WIDEST_V4: u8 = 8;
 const WIDEST_V6: u8 = 19;
 
-/// What a list may hold, and which parts of its text are entries.
+/// The accepted contents of a list, and which parts of its text are entries.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Vetting {
     /// Whether prefixes may be wider than a /8 of IPv4 and a /19 of IPv6.
     pub force: bool,
-    /// What is done with all entries; `None` where each says so itself.
+    /// The action of all entries; `None` if each entry has its own.
     pub action: Option<Action>,
     /// Entries with a smaller number behind the address are left out.
     pub min_count: Option<u64>,

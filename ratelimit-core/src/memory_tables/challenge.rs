@@ -10,7 +10,7 @@ use ratelimit_common::{
 
 use super::family::MemoryWord;
 
-/// The rules, and what they share.
+/// The rules and their shared state.
 #[derive(Debug, Default)]
 pub struct MemoryChallenge {
     pub(super) rules: Rules,

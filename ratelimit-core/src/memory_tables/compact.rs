@@ -27,7 +27,7 @@ impl MemoryCompact {
         }
     }
 
-    /// What the table holds.
+    /// The contents of the table.
     pub fn sets(&self) -> Vec<Set> {
         let read = |set: &MemorySet| Set {
             slots: set.0.each_ref().map(Cell::get),

@@ -29,14 +29,14 @@ use super::{
 /// The words of the narrower levels of the prefix-length filter, as a power of two.
 const FILTER_WIDTH: u8 = 12;
 
-/// The sets of refused sources that the only CPU has, as each of eight CPUs in the kernel: so many that ten thousand sources know
-/// nothing of each other.
+/// The number of sets of refused sources on the only CPU, as on each of eight CPUs in the kernel:
+/// enough to keep ten thousand sources apart.
 pub const REFUSED_SETS: u32 = refused::sets_of_cpu(8);
 
 /// The words of one source, one for each limit.
 type Cells = [Cell<u64>; LIMITS_MAX];
 
-/// The lists of one address family, and what is known of its sources.
+/// The lists of an address family, and the state of its sources.
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash + Default> {
     /// The bits of an address that make it a source.

@@ -40,7 +40,7 @@ impl MemoryNode {
         Record::new(words.unwrap_or_default())
     }
 
-    /// What was drawn of the limits of a place, and not spent.
+    /// Returns the unspent shares of the limits at `place`.
     pub fn shares(&self, place: u32) -> Shares {
         self.shares
             .borrow()

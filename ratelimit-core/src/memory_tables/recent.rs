@@ -12,7 +12,7 @@ use smart_default::SmartDefault;
 /// Entries by key.
 #[derive(Debug, SmartDefault)]
 pub struct Recent<K, V> {
-    /// The most entries; `None` stands for no end.
+    /// Maximum number of entries; `None` is unlimited.
     capacity: Option<usize>,
     entries: HashMap<K, Entry<V>>,
     order: RefCell<Order<K>>,
@@ -34,7 +34,7 @@ struct Order<K> {
 }
 
 impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
-    /// Keeps so many entries from here on.
+    /// Sets the maximum number of entries.
     pub fn set_capacity(&mut self, capacity: usize) {
         self.capacity = Some(capacity.max(1));
     }

@@ -18,7 +18,7 @@ const BYTE_UNITS: [(&str, u128); 9] = [
 ///
 /// # Errors
 ///
-/// What was written, and what to write instead.
+/// The invalid text, with a valid example.
 ///
 /// # Examples
 ///
@@ -85,7 +85,7 @@ fn unknown_byte_unit(text: &str, number: &str, name: &str) -> QuantityError {
     QuantityError::new(problem, format!("write {}", meant.join(" or ")))
 }
 
-/// The bytes of so many bits: `300Mbit`, `300Mbps`, `300 Mb/s`, `1Gbit/s`.
+/// Converts bits to bytes: `300Mbit`, `300Mbps`, `300 Mb/s`, `1Gbit/s`.
 fn in_bytes(text: &str, number: &str, name: &str) -> Option<String> {
     // `300mb` are megabytes more often than not.
     let bits = ["bit", "bits", "bit/s", "bits/s", "bps", "b/s"]

@@ -23,7 +23,7 @@ const NANOS: u128 = 1_000_000_000;
 ///
 /// # Errors
 ///
-/// What was written, and what to write instead.
+/// The invalid text, with a valid example.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Where bans stop: at protected addresses, unless somebody insisted.
+//! Bans exempt protected addresses, unless they were forced.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use crate::prefix::Prefix;
 #[derive(Clone, Debug, Default)]
 pub struct Exemptions {
     protected: BTreeSet<Prefix>,
-    /// Those of them that are no single addresses.
+    /// Prefixes other than single addresses.
     wide: Vec<Prefix>,
     /// The manual bans that were forced.
     forced: BTreeMap<Prefix, Counted>,

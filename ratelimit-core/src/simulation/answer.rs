@@ -1,4 +1,4 @@
-//! What a simulation found, as `rlctl simulate --json` prints it. The names of the fields stay.
+//! The result of a simulation, as printed by `rlctl simulate --json`. The field names are stable.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub struct Answer {
     pub timeline: Timeline,
     /// What would have been named an attack; `None` where the configuration looks for none.
     pub attacks: Option<Vec<AttackRow>>,
-    /// Who would have been challenged; `None` where the configuration challenges nobody.
+    /// Challenged sources; `None` if the configuration has no challenge.
     pub challenged: Option<Challenged>,
     /// The same by another configuration, and the differences.
     pub comparison: Option<ComparisonAnswer>,
@@ -58,7 +58,7 @@ pub struct Answer {
 pub struct AttackRow {
     /// What kind.
     pub kind: &'static str,
-    /// What it went against, or where it came from.
+    /// Its target or its source.
     pub subject: String,
     /// The end of the second in which it was found, from the first packet on; that of the capture, where it ends earlier.
     pub start_seconds: f64,
@@ -68,7 +68,7 @@ pub struct AttackRow {
     pub packets_per_second: u64,
     /// The most sources in a second, or more.
     pub sources_seen: u64,
-    /// What the configuration has done about its sources.
+    /// The configured answer for its sources.
     pub answer: Detected,
     /// The sources that this would have been done about, but for the budgets of a minute.
     pub sources: Vec<Prefix>,
@@ -141,7 +141,7 @@ pub struct Interval {
 /// Another configuration on the same packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonAnswer {
-    /// What it would have done.
+    /// The verdicts of the old configuration.
     pub verdicts_old: Vec<VerdictRow>,
     /// When.
     pub timeline_old: Timeline,

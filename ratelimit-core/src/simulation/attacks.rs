@@ -1,6 +1,7 @@
-//! What the daemon would have named an attack, from all packets in place of a sample, and whom it would have answered.
+//! Attacks that the daemon would have detected, from all packets instead of a sample, and the
+//! sources it would have acted on.
 //!
-//! Answers are named and not carried out: the packets that follow are judged without them.
+//! Answers are reported but not applied: later packets are decided without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,7 @@ pub struct Attacks {
 }
 
 impl Attacks {
-    /// Looks for what a configuration names; `None` where that is nothing.
+    /// Starts the detection of a configuration; `None` if it detects nothing.
     pub fn of(compiled: &Compiled) -> Option<Self> {
         let rules = &compiled.config().attacks;
         (!rules.is_empty()).then(|| Self {
@@ -46,7 +47,7 @@ impl Attacks {
         })
     }
 
-    /// Looks at a packet. One that is older than the one before counts at the time of that.
+    /// Processes a packet. If its time precedes that of the last packet, it counts at the latter.
     pub fn take(&mut self, frame: Cursor<'_>, moment: Moment, compiled: &Compiled) {
         self.last = self.last.max(moment.instant);
         self.first.get_or_insert(moment.instant);

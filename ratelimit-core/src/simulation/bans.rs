@@ -1,4 +1,5 @@
-//! What the daemon makes of the bans of policies: each next one of a source is longer, and of a dry run none is kept.
+//! Processes bans of policies like the daemon: each further ban of a source is longer, and those of
+//! a dry run are discarded.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +10,7 @@ use ratelimit_common::Detected;
 
 use crate::{compile::Compiled, intent::Offence, memory_tables::MemoryTables};
 
-/// What is remembered of the sources that policies banned.
+/// Ban history of sources.
 #[derive(Debug, Default)]
 pub struct Bans {
     offences: HashMap<IpAddr, Offence>,

@@ -1,7 +1,8 @@
-//! Which sources are challenged, and which of them would have answered.
+//! Challenged sources, and which of them would have answered.
 //!
-//! A capture has no answer to what was never sent. A source that acknowledges something after it was challenged has received what a server
-//! sent to it meanwhile. So it would have received the challenge too, and is verified from then on.
+//! A capture contains no answers to a challenge that was never sent. A source that acknowledges
+//! data after it was challenged has received packets of a server in between. It would have received
+//! the challenge too, and counts as verified from then on.
 
 use std::{collections::HashSet, net::IpAddr};
 

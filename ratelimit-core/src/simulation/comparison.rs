@@ -1,4 +1,4 @@
-//! Two configurations on the same packets: what each would have done, side by side.
+//! Compares two configurations on the same packets.
 
 use std::net::IpAddr;
 
@@ -87,7 +87,7 @@ fn changed_source(
     }
 }
 
-/// Packets of which at least so many were treated differently.
+/// The minimum number of packets with another verdict.
 fn distance(old: Tally, new: Tally) -> u64 {
     old.dropped
         .abs_diff(new.dropped)

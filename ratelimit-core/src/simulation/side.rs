@@ -21,7 +21,7 @@ use crate::{
     policies::Named,
 };
 
-/// A configuration, its tables, and what it did.
+/// A configuration, its tables, and its results.
 pub struct Side {
     pub compiled: Compiled,
     pub tables: MemoryTables,
@@ -169,7 +169,7 @@ impl Side {
         let first = entry.first?;
         let policy = first.limit.and_then(|_| self.policy_of(&first));
         let limits = policy.map(|(_, named)| named.limits.as_slice());
-        // What each source may send to a destination stands behind what that may receive.
+        // The limits of each source to a destination follow those of the destination.
         let before = policy
             .filter(|_| first.reason == DropReason::SourceToDestinationLimited)
             .map(|(_, named)| named.policy.len());

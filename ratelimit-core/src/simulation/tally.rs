@@ -8,9 +8,9 @@ use serde::Serialize;
 pub struct Tally {
     /// Those that passed, for any reason but a dry run.
     pub passed: u64,
-    /// Those that were dropped.
+    /// Dropped packets.
     pub dropped: u64,
-    /// Those that passed because of a dry run.
+    /// Packets that passed because of a dry run.
     pub observed: u64,
 }
 

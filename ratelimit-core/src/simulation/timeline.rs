@@ -101,7 +101,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// The length of the intervals to show, and what was counted in each.
+    /// Returns the length of the intervals, and the counts in each.
     pub fn intervals(&self) -> (Duration, Vec<Interval>) {
         let mut shown = self.clone();
         if !self.is_asked {

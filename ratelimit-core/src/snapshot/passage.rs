@@ -15,12 +15,13 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// The word by which at least as much is in use now as by `word` under `before`, which means the same; 0 where nothing is.
+    /// Translates `word` of the limit `before` to the equivalent limit `after`, so that at least as
+    /// much is in use now; 0 if nothing is.
     ///
-    /// - A fixed window ends when it would have ended, up to a tick later: a thousandth of it at most.
-    /// - Sliding windows lie at other places in each boot. What is in use counts from one of them that is not over earlier: up to
-    ///   a window longer than it would have.
-    /// - A token bucket is as full as it would be, rounded to whole tokens.
+    /// - A fixed window ends at its original end, up to a tick later: a thousandth of it at most.
+    /// - Sliding windows begin at other times in each boot. Usage counts from a window that ends no
+    ///   earlier: up to a window longer than originally.
+    /// - A token bucket has its exact level, rounded to whole tokens.
     pub fn word(&self, word: u64, before: &Algorithm, after: &Algorithm) -> u64 {
         let used = before.used(word, self.from).min(after.capacity());
         if used == 0 || before.meaning() != after.meaning() {

@@ -1,4 +1,4 @@
-//! Reads secrets, certificates and keys. A file system that hangs keeps nobody waiting.
+//! Reads secrets, certificates and keys without blocking on a file system that hangs.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,10 +6,10 @@ use tokio::{sync::Semaphore, time::timeout};
 
 /// How long a file may take to be read.
 const READING: Duration = Duration::from_secs(1);
-/// So many reads may hang, each of which holds a thread until its file system answers.
+/// Maximum number of hanging reads, each of which occupies a thread until its file system answers.
 static READS: Semaphore = Semaphore::const_new(4);
 
-/// What a file has.
+/// Returns the content of a file.
 pub async fn read(path: &Path) -> io::Result<Vec<u8>> {
     let path = path.to_owned();
     let read = async {
@@ -53,7 +53,7 @@ mod tests {
             clock::elapsed(began)
         );
         assert_eq!(READS.available_permits(), 0);
-        // Who waited goes on when somebody writes.
+        // A waiting reader continues when there is a writer.
         fs::write(&pipe, "").unwrap();
         while READS.available_permits() < 4 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What nodes ban or have budgets for, as they write it.
+//! Keys of bans and budgets in messages.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use ratelimit_cluster::{Key, key::KEY_MAX};
 use ratelimit_core::prefix::Prefix;
 use serde::{Deserialize, Serialize};
 
-/// What nodes talk about.
+/// The subject of a message.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(untagged)]
 pub enum ClusterKey {
@@ -18,12 +18,12 @@ pub enum ClusterKey {
     Budget {
         /// Whose budget it is; `::` is the node.
         address: IpAddr,
-        /// Of which limit, by a hash of what the limit is.
+        /// Hash of the limit.
         limit: u64,
     },
 }
 
-/// What a key begins with; others are for what other releases may share.
+/// The first byte of a key; other values are reserved for later releases.
 const PREFIX: u8 = 0;
 const BUDGET: u8 = 1;
 const DEFAULT: u8 = 2;

@@ -1,4 +1,5 @@
-//! A connection to the store: two, since the one that waits for messages carries nothing else meanwhile. Each call has a deadline.
+//! A connection to the store: two, because the one that waits for messages cannot carry anything
+//! else. Each call has a deadline.
 
 use std::{io, path::PathBuf};
 
@@ -10,7 +11,7 @@ use super::{Heard, route::Route};
 
 /// The stream that all nodes append to and read. In a Redis Cluster all keys with the same word in braces are on one server.
 const STREAM: &str = "{ratelimit}:stream";
-/// What the keys of stored parts begin with.
+/// Prefix of the keys of stored parts.
 const PART: &str = "{ratelimit}:part";
 /// How long the store holds a question for messages until one comes, in milliseconds.
 const WAIT_MS: u64 = 300;
@@ -150,7 +151,7 @@ impl Link {
         ask(&mut self.connection, &append).await.map(drop)
     }
 
-    /// Stores a part of what a node stated, which lasts for so long.
+    /// Stores a part of a node's statements with this lifetime.
     pub async fn store(
         &mut self,
         node: &NodeName,

@@ -20,7 +20,7 @@ const FINDING: Duration = Duration::from_secs(3);
 /// A Redis Cluster tells in one step where a slot is.
 const STEPS: usize = 3;
 
-/// Two connections to a server, and what it answered.
+/// Two connections to a server, and its answer.
 type Connected = (MultiplexedConnection, MultiplexedConnection, redis::Value);
 
 /// The way to the servers of a store.
@@ -54,8 +54,8 @@ impl Route {
         })
     }
 
-    /// Connects twice to the first server in order that answers and has the key of `probe`, and gives what it answered. All are asked at
-    /// once, so dead ones cost no more time than one.
+    /// Connects twice to the first server in order that answers and has the key of `probe`, and
+    /// returns the answer. All are asked at the same time, so dead ones add no delay.
     pub async fn connect(&self, probe: &redis::Cmd) -> Result<Connected, LinkError> {
         let mut ways = JoinSet::new();
         for (place, host) in self.store.hosts().into_iter().enumerate() {
@@ -124,7 +124,7 @@ impl Route {
     }
 }
 
-/// What the first in order found, as soon as those before it have failed.
+/// Returns the result of the first server in order, once those before it have failed.
 async fn first(
     mut ways: JoinSet<(usize, Result<Connected, LinkError>)>,
 ) -> Result<Connected, LinkError> {
@@ -165,7 +165,7 @@ fn moved(error: &redis::RedisError) -> Option<String> {
     Some(place(address, port.parse().ok()?))
 }
 
-/// A host and a port, as they stand in an address.
+/// Formats host and port for an address.
 fn place(address: &str, port: u16) -> String {
     if address.contains(':') && !address.starts_with('[') {
         format!("[{address}]:{port}")

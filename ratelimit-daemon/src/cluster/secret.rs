@@ -1,4 +1,4 @@
-//! Reads what all nodes of a cluster know and nobody else.
+//! Reads the shared secret of a cluster.
 
 use anyhow::{Context, ensure};
 use ratelimit_cluster::message::Secret;

@@ -1,4 +1,4 @@
-//! What the local API answers to `GET /v1/decisions/stream`.
+//! Answers of the local API to `GET /v1/decisions/stream`.
 
 use std::{
     borrow::Cow,
@@ -128,7 +128,7 @@ pub struct Decision<'a> {
     /// What kind of thing the value is: `Ip`, `Range`, `Country` ...
     #[serde(borrow)]
     pub scope: Cow<'a, str>,
-    /// What is to be done: `ban`, `captcha` ...
+    /// The action: `ban`, `captcha` ...
     #[serde(borrow, rename = "type")]
     pub kind: Cow<'a, str>,
     /// To whom.
@@ -142,19 +142,19 @@ pub struct Decision<'a> {
     pub scenario: Cow<'a, str>,
 }
 
-/// Why a decision bans nobody here.
+/// Why a decision is ignored.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Ignored {
-    /// It asks for something else than a ban: the kernel shows nobody a captcha.
+    /// The action is not a ban: the kernel cannot show a captcha.
     Type,
     /// It is about a country, a user, a session ...
     Scope,
-    /// Its value is no address and no prefix.
+    /// The value is not an address or a prefix.
     Value,
-    /// Its duration is none.
+    /// The duration is invalid.
     Duration,
-    /// Its prefix is wider than what is banned without force.
+    /// The prefix is too wide to ban without force.
     Wide,
 }
 
@@ -177,7 +177,8 @@ impl Decision<'_> {
         self.prefix().ok_or(Ignored::Value)
     }
 
-    /// Its value as a prefix. The API takes `203.0.113.7/24` for a range, and tells it so.
+    /// Returns the value as a prefix. The API accepts `203.0.113.7/24` as a range and reports it
+    /// unchanged.
     pub fn prefix(&self) -> Option<Prefix> {
         match self.value.parse() {
             Ok(prefix) => Some(prefix),

@@ -177,7 +177,7 @@ async fn read(key: &Key) -> anyhow::Result<Secret> {
     secret.with_context(|| format!("{file} has no key as printed by `cscli bouncers add`"))
 }
 
-/// What the API says beside a status.
+/// Returns the message of an error response.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Said {

@@ -22,7 +22,7 @@ const LASTS_MAX: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 /// The characters of a text that are kept.
 const TEXT_MAX: usize = 256;
 
-/// What a decision is about, and its number.
+/// The prefix and number of a decision.
 type Key = (Prefix, u64);
 
 /// The decisions that hold, each by its prefix and number: 48 bytes of a million.
@@ -51,7 +51,7 @@ pub struct Wanted {
     pub author: Arc<str>,
 }
 
-/// What an answer changes.
+/// Changes by an answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct Update {
     /// Bans to be, and prefixes whose bans are over, in the order of the prefixes.
@@ -60,19 +60,19 @@ pub struct Update {
     pub whole: bool,
     /// How many decisions hold.
     pub decisions: usize,
-    /// Decisions that ban nobody: how many, and the first value.
+    /// Ignored decisions by cause: their number, and the first value.
     pub ignored: BTreeMap<Ignored, (u64, String)>,
 }
 
 impl Update {
-    /// What it says of a prefix.
+    /// Returns the decision about a prefix.
     pub fn get(&self, prefix: Prefix) -> Option<&Option<Wanted>> {
         let index = self.bans.binary_search_by_key(&prefix, |(it, _)| *it);
         Some(&self.bans[index.ok()?].1)
     }
 }
 
-/// What an answer has.
+/// The content of an answer.
 #[derive(Default)]
 struct Read {
     new: Vec<(Key, Held)>,
@@ -111,11 +111,11 @@ impl Decisions {
         })
     }
 
-    /// Takes in an answer that has what changed.
+    /// Applies an answer that contains changes.
     ///
     /// # Errors
     ///
-    /// When it is no answer. What is held is as before.
+    /// If the answer is invalid. The decisions are unchanged.
     pub fn change(
         &mut self,
         answer: impl io::Read,
@@ -187,7 +187,7 @@ impl Decisions {
         Ok(Some(((prefix, decision.id), held)))
     }
 
-    /// Of the decisions about a prefix, the one that lasts longest.
+    /// Returns the decision about a prefix that lasts longest.
     fn longest(&self, prefix: Prefix, now: Instant) -> Option<Wanted> {
         let all = self.held.range((prefix, 0)..=(prefix, u64::MAX));
         let lasting = all.map(|(_, held)| *held).filter(|it| it.until > now);

@@ -32,7 +32,7 @@ const SAID_BYTES: usize = 4096;
 pub struct Failure(pub StatusCode, pub Refused);
 
 impl Failure {
-    /// There is no room for it at the moment, or nobody who carries it out.
+    /// The daemon is out of capacity or shutting down.
     pub fn unavailable(error: impl Into<String>) -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, Refused::because(error))
     }
@@ -87,21 +87,21 @@ pub async fn change<T: Serialize + Send + 'static>(
 }
 
 pub async fn written<T: Serialize + Send + 'static>(answer: Answered<T>) -> Response {
-    // A million bans take a second: others are served meanwhile.
+    // A million bans take a second; other requests continue meanwhile: the work is off the runtime.
     let written = tokio::task::spawn_blocking(|| answered(answer)).await;
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// What the controller answers, and what every answer has beside it.
+/// The answer of the controller, and the notices of every answer.
 pub type Answered<T> = (Result<T, Refused>, Notices);
 
-/// What is reported with every answer.
+/// Warnings in the headers of every answer.
 pub struct Notices {
     /// Whether everything passes.
     pub opened: Option<PassAllStatus>,
     /// Why what holds is not written down.
     pub unkept: Vec<String>,
-    /// What is not enforced.
+    /// Interfaces that are not protected.
     pub unenforced: Vec<Unenforced>,
 }
 
@@ -149,7 +149,7 @@ fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&serde_json::to_vec(value).ok()?).ok()
 }
 
-/// What is asked for behind the path, or a refusal in words.
+/// Parameters of the query, or an error message.
 pub struct Parameters<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {

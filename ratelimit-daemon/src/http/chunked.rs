@@ -27,14 +27,14 @@ pub fn channel() -> (Pieces, Body) {
 }
 
 impl Pieces {
-    /// Writes a piece, when there is room; `false` when nobody reads any more.
+    /// Writes a piece when there is room; returns `false` if the reader is gone.
     pub async fn write(&self, piece: String) -> bool {
         self.0.send(Some(piece.into())).await.is_ok()
     }
 
     /// That was all of it.
     pub async fn end(self) {
-        // Nobody may read any more.
+        // The reader may be gone.
         let _ = self.0.send(None).await;
     }
 }

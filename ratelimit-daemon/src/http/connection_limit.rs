@@ -1,5 +1,5 @@
-//! How many connections each user may have, and each address of the network. One that only waits for a request gives way to another one
-//! of the same.
+//! Limits connections per user and per network address. An idle connection is closed in favour of a
+//! new one of the same client.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -30,7 +30,7 @@ struct Taken {
     presence: Presence,
 }
 
-/// Who has a connection.
+/// The client of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Client {
     User(Option<u32>),

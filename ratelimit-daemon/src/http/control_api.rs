@@ -1,6 +1,7 @@
-//! The control API: each route is one command or question. `api/openapi.rs` describes them.
+//! The control API: each route is one command or query. `api/openapi.rs` describes them.
 //!
-//! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
+//! Work for each request of a connection is done outside the routes, because axum clones all layers
+//! of a route for each request.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -57,10 +58,10 @@ const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
 
-/// How long `status` waits for the controller, until it tells what that is busy with.
+/// How long `status` waits for the controller before it reports what keeps it busy.
 const STATUS_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a handler answers.
+/// The result of a handler.
 type Answer = Result<Response, Failure>;
 
 /// The control API.
@@ -110,7 +111,7 @@ impl ControlApi {
         if is_command {
             noted.await;
         } else {
-            // Nobody is banned by it: it does not wait for a controller that is stuck.
+            // It changes no ban, so it does not wait for a controller that is stuck.
             let _ = timeout(STATUS_PATIENCE, noted).await;
         }
         let claimed = request.headers().get(SUDO_USER);
@@ -168,7 +169,7 @@ fn cluster_routes() -> Router<Handle> {
         .route("/v1/cluster/revoke", posts(RevokeNode))
 }
 
-/// To ban and to unban, for who may nothing else.
+/// Only bans and unbans, for restricted clients.
 pub(super) fn ban_commands(controller: Handle) -> Router {
     Router::new()
         .route("/v1/bans", ban_and_unban())
@@ -384,7 +385,7 @@ where
         return Ok(answered(controller.call(command).await?));
     }
     let ((answer, notices), unkept) = controller.call_grouped(command).await?;
-    // What is known after all commands of the group.
+    // The state after all commands of the group.
     Ok(answered((answer, Notices { unkept, ..notices })))
 }
 

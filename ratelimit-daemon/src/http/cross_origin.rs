@@ -7,10 +7,11 @@ use ratelimit_core::api::Refused;
 
 use super::answers::Failure;
 
-/// Refuses what a page of somebody else may have a browser send.
+/// Refuses requests that a foreign web page makes a browser send.
 ///
-/// Such a page can lead a name of its own here (DNS rebinding), but neither an address nor a name without a dot. Where it asks under our address,
-/// the browser says whose page that is (`Origin`, RFC 6454).
+/// Such a page can resolve its own name to this host (DNS rebinding), but neither an address nor a
+/// name without a dot. If the request uses our address, the browser names the origin of the page
+/// (`Origin`, RFC 6454).
 pub fn check(headers: &HeaderMap) -> Result<(), Failure> {
     require(headers).map_err(|refused| Failure(StatusCode::FORBIDDEN, refused))
 }
@@ -34,7 +35,7 @@ fn require(headers: &HeaderMap) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether a host, with or without a port, is no name that somebody else can have.
+/// Whether a host, with or without a port, cannot be a foreign name.
 fn is_ours(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,

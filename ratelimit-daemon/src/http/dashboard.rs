@@ -1,7 +1,8 @@
-//! The dashboard: one page, and what it draws, as server-sent events (HTML, section 9.2).
+//! The dashboard: one page, and its data as server-sent events (HTML, section 9.2).
 //!
-//! On the control socket it is there for whoever may command the daemon: `ssh -L 9800:/run/ratelimit/control.sock HOST` brings it to a
-//! browser. On the listener of the metrics it is there where `[metrics] dashboard = true`, and only reads, but for who shows a [`token`].
+//! On the control socket it is available to everybody who may command the daemon: `ssh -L
+//! 9800:/run/ratelimit/control.sock HOST` forwards it to a browser. On the metrics listener it
+//! requires `[metrics] dashboard = true`, and is read-only without a [`token`].
 
 mod found;
 pub mod token;
@@ -46,7 +47,7 @@ const HISTORY: &str = include_str!("dashboard/history.js");
 const ICON: &str = include_str!("dashboard/icon.svg");
 const STYLE: &str = include_str!("dashboard/style.css");
 
-/// Nothing comes from elsewhere, and nobody else shows the page as part of theirs.
+/// No foreign content, and no embedding in other pages.
 const POLICY: &str =
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -70,7 +71,7 @@ const EVENTS: usize = 100;
 /// Who may look.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Audience {
-    /// Who may connect to the control socket.
+    /// Clients of the control socket.
     Socket,
     /// Who reaches the port of the metrics, where the configuration lets them.
     Network,
@@ -186,7 +187,7 @@ async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
         let Ok(events) = dashboard.now(&request).await else {
             return;
         };
-        // What is as before is not sent again.
+        // Unchanged events are not sent again.
         let new = events.iter().filter(|it| !sent.contains(*it));
         let piece: Vec<u8> = new.flat_map(|it| it.iter().copied()).collect();
         sent = events;
@@ -272,7 +273,7 @@ async fn fresh<T: Clone>(
     Ok(answer)
 }
 
-/// What is counted, with when it was: rates are differences.
+/// Counters with their time, because rates are differences.
 fn now(name: &str, counted: &impl Serialize) -> Value {
     json!({ "at": clock::wall(), name: counted })
 }

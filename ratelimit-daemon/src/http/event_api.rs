@@ -1,4 +1,4 @@
-//! `GET /v1/events`: what is kept, and with `follow` what comes, as lines of JSON.
+//! `GET /v1/events`: stored events, and with `follow` new ones, as lines of JSON.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;
-/// What is said where there are as many streams as there may be.
+/// The error if too many streams are open.
 pub const TOO_MANY: &str = "too many open event streams and captures";
 
 pub async fn events(
@@ -61,7 +61,7 @@ pub async fn cursor(State(controller): State<Handle>) -> Result<Json<CursorNow>,
     Ok(Json(CursorNow { cursor }))
 }
 
-/// Writes what was kept, and what comes, until the client or the daemon has enough.
+/// Writes stored and new events until the client or the daemon ends the stream.
 async fn follow(
     writer: &Writer,
     kept: Bytes,
@@ -104,7 +104,7 @@ async fn next(coming: &mut Receiver<Arc<Event>>, query: &EventRequest) -> Option
     Some(lines)
 }
 
-/// What the follower did not get has no number: the ones before and behind it tell which.
+/// Lost events have no number: those before and after show which are missing.
 fn lost(count: u64) -> Vec<u8> {
     line(&Event {
         number: 0,

@@ -1,4 +1,4 @@
-//! `GET /v1/history`: what packets came in the last days.
+//! `GET /v1/history`: the packet history.
 
 use axum::{Json, Router, extract::State, routing::get};
 use ratelimit_core::api::{History, HistoryRequest};

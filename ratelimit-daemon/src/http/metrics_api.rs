@@ -1,4 +1,4 @@
-//! What the network may read, and who may command the daemon: metrics and health.
+//! Public endpoints: metrics and health.
 
 use std::time::Duration;
 
@@ -41,13 +41,14 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
     }
 }
 
-/// How long `/healthz` waits for the controller. Whoever asks waits a second at most, as a rule.
+/// How long `/healthz` waits for the controller. Health checks usually time out after a second.
 const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
 /// How long the controller may be busy with one thing until that is an illness.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
-/// Healthy is: the controller answers, or has been busy for seconds at most, the program runs on every interface, and what is enforced
-/// outlives the daemon. `pass-all` is no illness, somebody wants it: it is reported, and no reason to take the host out of service.
+/// Healthy means that the controller answers, or has been busy only for seconds, that the program
+/// runs on every interface, and that enforcement outlives the daemon. `pass-all` is a deliberate
+/// state: it is reported, but no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;

@@ -1,5 +1,5 @@
-//! The names of users, which may come from a directory over the network (LDAP, sssd): they are looked up beside the runtime, and
-//! nobody waits long for one.
+//! Names of users, which may come from a network directory (LDAP, sssd). They are looked up in the
+//! background with a short timeout.
 
 use std::{
     collections::HashMap,
@@ -127,7 +127,7 @@ mod tests {
             let names = names.clone();
             async move { names.of(1000).await }
         });
-        // The one thread of this runtime goes on.
+        // The only thread of this runtime continues.
         tokio::task::yield_now().await;
         assert_eq!(&*names.of(0).await, "root");
         assert!(!asked.is_finished());

@@ -16,7 +16,7 @@ use super::names::Names;
 /// Groups that are asked for at first; few users are in more.
 const GROUPS_USUAL: usize = 32;
 
-/// Who asks (`SO_PEERCRED`, `SO_PEERGROUPS`).
+/// The client process (`SO_PEERCRED`, `SO_PEERGROUPS`).
 #[derive(Clone, Debug)]
 pub struct Peer {
     is_permitted: bool,
@@ -46,7 +46,7 @@ impl Peer {
         }
     }
 
-    /// The same with the name of its user as its author.
+    /// Returns the peer with its user name as author.
     pub async fn named(&self, names: &Names) -> Self {
         let Some(uid) = self.uid else {
             return self.clone();
@@ -72,7 +72,7 @@ impl Peer {
         self.is_permitted
     }
 
-    /// The same, who says on behalf of whom it asks.
+    /// Returns the peer with the user on whose behalf it acts.
     pub fn on_behalf_of(&self, claimed: &str) -> Self {
         Self {
             author: author::on_behalf_of(&self.author, claimed).into(),
@@ -86,8 +86,8 @@ impl Peer {
     }
 }
 
-/// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this holds also
-/// when somebody changed that.
+/// Root, the user of the daemon and members of its group may command it. The mode of the socket
+/// says the same; this check also holds if the mode was changed.
 fn may_command(peer: &UCred, socket: BorrowedFd<'_>) -> bool {
     let (own_uid, own_gid) = (geteuid().as_raw(), getegid().as_raw());
     if peer.uid() == 0 || peer.uid() == own_uid || peer.gid() == own_gid {
@@ -131,7 +131,7 @@ fn groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
     }
 }
 
-/// What a user is called whose name is not known.
+/// The author for a user without a name.
 fn number(uid: Option<u32>) -> String {
     uid.map_or_else(|| "unknown".to_owned(), |uid| format!("uid {uid}"))
 }

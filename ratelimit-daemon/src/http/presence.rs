@@ -1,4 +1,5 @@
-//! What a connection is doing, as others see it: whether it may give way, and whether it has been quiet for too long.
+//! The activity of a connection: whether it may be closed for another, and whether it has been idle
+//! for too long.
 
 use std::{
     pin::Pin,
@@ -30,10 +31,10 @@ use crate::{clock, stream::Streams};
 
 /// How long the bytes of a request and of its answer may stay away. A request that has been read takes as long as it takes.
 const QUIET_MAX: Duration = Duration::from_mins(1);
-/// The same for a connection that is to give way.
+/// The limit for a connection that is being closed.
 const LEAVING_MAX: Duration = Duration::from_secs(1);
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Clone, Debug)]
 pub struct Presence(Arc<Shared>);
 
@@ -96,7 +97,8 @@ impl Presence {
         self.0.leave.cancelled().await;
     }
 
-    /// Waits until nothing has come or gone for too long. What the daemon works on is no reason, and neither is a stream.
+    /// Waits until nothing was received or sent for too long. Pending requests and streams do not
+    /// count as idle.
     pub async fn too_quiet(&self, streams: &Streams) {
         self.quiet_for(QUIET_MAX, LEAVING_MAX, streams).await;
     }
@@ -170,7 +172,7 @@ impl Presence {
     }
 }
 
-/// A request, until its answer has been written or nobody waits for it.
+/// A request, until its answer was written or the client is gone.
 pub struct UnderWay(Presence);
 
 impl UnderWay {
@@ -236,7 +238,7 @@ mod tests {
         let working = Presence::new();
         let (under_way, _asked) = working.begin(Request::new(Body::empty()));
         assert_eq!(end_of(&working).await, End::None);
-        // Who does not read the answer is not waited for.
+        // A client that does not read its answer is not waited for.
         let _response = under_way.answer(Response::new(Body::empty()));
         assert_eq!(end_of(&working).await, End::Quiet);
         let asking = Presence::new();

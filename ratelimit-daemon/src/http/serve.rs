@@ -51,7 +51,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 enum KeepAlive {
     /// Programs that ban thousands do so; it takes a good part of the time to connect.
     Yes,
-    /// Whoever comes from the network asks once and hangs up: a connection that is kept holds a slot.
+    /// Network clients get one request per connection: a persistent one would occupy a slot.
     No,
 }
 
@@ -84,7 +84,7 @@ pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: Cancel
     serve(accept, begin, stop).await;
 }
 
-/// What the requests of a connection share.
+/// State shared by the requests of a connection.
 type Shared = Arc<(ControlApi, Names, Peer, Streams, Seat)>;
 
 async fn control_connection(stream: UnixStream, shared: Shared, stop: CancellationToken) {

@@ -35,7 +35,8 @@ enum Adoption {
     Gone,
 }
 
-/// Puts `program` on `interface`: in place of the program on a pinned link of ours, without a gap, else on a new link.
+/// Attaches `program` to `interface`: replaces the program on our pinned link without a gap, or
+/// creates a new link.
 pub fn attach(
     program: &mut Xdp,
     (interface, state): (&InterfacePlan, &InterfaceState),

@@ -19,8 +19,8 @@ const POLICIES: &str = "POLICIES";
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
-/// What a program reads and writes with the table. These are pins that are made anew with it, so that a program which still runs on the
-/// old table does not read of regions in the new one. The daemon fills them before the new program runs.
+/// Maps that belong to the table. They are created again with it, so that a program on the old
+/// table does not see regions of the new one. The daemon fills them before the new program runs.
 const WITH_TABLES: [&str; 13] = [
     "SETTINGS",
     "INTERFACES",
@@ -31,7 +31,7 @@ const WITH_TABLES: [&str; 13] = [
     "FILTER_V6",
     "LISTS_V4",
     "LISTS_V6",
-    // Its answers are those of one number of the lists' state, which begins anew in the new filters.
+    // Its answers belong to one generation of the lists, whose numbers restart in the new filters.
     LOOKUP_CACHE_MAPS[0],
     LOOKUP_CACHE_MAPS[1],
     NEW_SOURCES_MAPS[0],

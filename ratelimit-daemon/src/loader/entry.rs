@@ -1,7 +1,8 @@
-//! The program where somebody else's calls it: it is on no interface by a link of ours. What others hold is an entry that is pinned, and a
-//! map names what runs behind it, so that this is replaced without them.
+//! The program as called by a foreign one, without a link of ours. Callers hold a pinned entry, and
+//! a map names the program behind it, so the program can be replaced without them.
 //!
-//! `<root>/entries/<interface>/program`, with its maps beside it, where `xdp-loader load --pin-path` finds them.
+//! `<root>/entries/<interface>/program`, with its maps beside it, where `xdp-loader load
+//! --pin-path` finds them.
 
 use std::{
     fs,
@@ -31,11 +32,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry in this directory, which is made where it is missing. It leaves packets to `program`.
+    /// Opens or creates the entry in this directory, and points it to `program`.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses, or what is pinned there is something else.
+    /// If the kernel refuses, or a foreign object is pinned there.
     pub fn set(directory: PathBuf, program: &Xdp, frags: bool) -> anyhow::Result<Self> {
         private::make_directory(&directory)
             .with_context(|| format!("creating the directory {}", directory.display()))?;
@@ -90,7 +91,7 @@ impl Entry {
             .with_context(|| format!("pinning {}", path.display()))
     }
 
-    /// The program, and the map of what is behind it.
+    /// The program, and the map of its target.
     const fn names(&self) -> [&'static str; 2] {
         if self.frags { ENTRIES_FRAGS } else { ENTRIES }
     }
@@ -120,7 +121,7 @@ impl Entry {
     }
 }
 
-/// Pins a program for others to call, and answers by what they do.
+/// Pins a program for foreign callers.
 pub fn give(
     program: &mut Xdp,
     plan: &InterfacePlan,
@@ -151,7 +152,8 @@ pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     unpin_program(pins, interface)
 }
 
-/// The same where the program may come back: what others call stays pinned, and passes everything until then.
+/// Points the entry to nothing, so that it stays pinned and passes all packets until the program
+/// returns.
 pub fn suspend(pins: &Pins, interface: &str) -> anyhow::Result<()> {
     empty(&pins.entry(interface))?;
     unpin_program(pins, interface).map(drop)

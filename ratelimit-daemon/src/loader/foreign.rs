@@ -1,9 +1,9 @@
-//! How to take somebody else's program off an interface.
+//! Hints for detaching a foreign program.
 
 use ratelimit_interface::XdpMode;
 
-/// What to type. A program on a BPF link stays whatever `ip` is asked to do. Which links there are only `CAP_SYS_ADMIN` may ask, and nobody
-/// here has it: the hint names both ways.
+/// Returns the command. `ip` cannot detach a program on a BPF link. Listing links requires
+/// `CAP_SYS_ADMIN`, which the daemon lacks, so the hint names both ways.
 pub fn how_to_take_off(interface: &str, mode: XdpMode, program: u32) -> String {
     let hook = mode.ip_word();
     format!(

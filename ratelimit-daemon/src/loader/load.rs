@@ -34,10 +34,10 @@ use ratelimit_interface::{self as interface, InterfaceState};
 
 use crate::{links::MTU_OF_ONE_BUFFER, loader::TABLES, syscall};
 
-/// The maps whose elements are counted by what the kernel says of their memory.
+/// Maps whose elements are counted by the memory that the kernel reports.
 const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 
-/// What a program is made for: its constants and its entry point.
+/// The constants and the entry point of a program.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Variant {
     slot: u32,
@@ -88,7 +88,7 @@ impl Variant {
 /// A program that can be put on an interface, as often as that comes and goes.
 pub struct Loaded {
     ebpf: Ebpf,
-    /// What it is made for.
+    /// Its constants and entry point.
     pub variant: Variant,
     /// What it logs.
     pub log: ProgramLog,
@@ -146,7 +146,7 @@ pub fn samples(name: &str) -> [String; 2] {
     [1, 2].map(|entries| format!(".{name}.{entries}"))
 }
 
-/// A map like this one, with room for so many elements.
+/// Creates a map like this one with room for `entries` elements.
 fn small(map: &aya_obj::Map, entries: u32) -> io::Result<OwnedFd> {
     let mut attributes = syscall::attributes();
     // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
@@ -158,7 +158,7 @@ fn small(map: &aya_obj::Map, entries: u32) -> io::Result<OwnedFd> {
     wanted.map_flags = map.map_flags();
     // SAFETY: the attributes name no memory.
     let descriptor = unsafe { syscall::bpf(bpf_cmd::BPF_MAP_CREATE, &mut attributes) }?;
-    // SAFETY: the kernel gave it to this process just now, and nobody else has it.
+    // SAFETY: the kernel just returned it to this process, which owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

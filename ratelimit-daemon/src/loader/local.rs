@@ -37,7 +37,7 @@ pub struct Local {
     loaded: BTreeMap<String, Loaded>,
     /// The links, the same, with where they are pinned.
     links: BTreeMap<String, (PathBuf, FdLink)>,
-    /// What others call, the same.
+    /// Entries for foreign callers, by interface.
     entries: BTreeMap<String, Entry>,
     /// The programs that get what passes, the same.
     next: BTreeMap<String, Next>,
@@ -176,7 +176,7 @@ impl Loader for Local {
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
         // A program that finds no pins would have maps of its own.
         self.keep_pinned()?;
-        // The pin holds it meanwhile.
+        // The pin keeps it alive meanwhile.
         self.links.remove(&plan.name);
         let pins = self.pins()?;
         let links = pins.all_links()?;
@@ -285,7 +285,7 @@ impl Loader for Local {
     }
 }
 
-/// What is told of a pin, whose program has this number.
+/// Describes a pinned link with this program.
 fn held(program: u32, pin: LinkPin) -> HeldLink {
     HeldLink {
         interface: pin.interface,

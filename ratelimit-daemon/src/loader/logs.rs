@@ -26,7 +26,7 @@ pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the logs that are pinned can hold; `None` when there are none.
+/// Returns the capacity of the pinned logs; `None` if there are none.
 pub fn held(pins: &Pins) -> Option<LogSize> {
     let found = MapInfo::from_pin(pins.map(LOGS)).ok()?;
     let words = found.value_size() / (u64::BITS / u8::BITS);

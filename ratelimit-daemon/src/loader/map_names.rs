@@ -8,13 +8,14 @@ pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 /// What CPUs keep of the lists' answers, and of which sources were refused.
 pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
 
-/// What sources with state took of the budget for new ones. It goes with their state: who had some is new in what begins empty.
+/// Usage of the budget for new sources. It is deleted together with the state of sources: with
+/// empty state all sources are new.
 pub const NEW_SOURCES_MAPS: [&str; 2] = ["NEW_SOURCES_TAKEN", "NEW_SOURCES_SHARES"];
 
 /// The maps of the store `lru`.
 pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 
-/// What is said where the object is not what this version knows.
+/// The error for an object that does not match this version.
 pub fn missing(name: &str) -> anyhow::Error {
     anyhow!("the BPF object has no map {name}")
 }

@@ -8,8 +8,8 @@ use ratelimit_core::memory;
 use super::{MapPlan, map_names::SOURCE_MAPS, pins::Pins};
 use crate::loader::TABLES;
 
-/// What the kernel keeps with each element of a hash map, beside its key and value, and for its bucket (`struct htab_elem` and
-/// `struct bucket` of `kernel/bpf/hashtab.c`).
+/// Kernel memory per element of a hash map, in addition to key and value, including its bucket
+/// (`struct htab_elem` and `struct bucket` of `kernel/bpf/hashtab.c`).
 const ELEMENT_BYTES: u64 = 48;
 const BUCKET_BYTES: u64 = 16;
 

@@ -1,4 +1,5 @@
-//! The program of somebody else that gets what passes on an interface: a tail call, from a slot of a map that is pinned.
+//! The foreign program that receives passed packets of an interface: a tail call through a slot of
+//! a pinned map.
 
 use std::{
     borrow::BorrowMut,
@@ -23,7 +24,8 @@ const fn map(frags: bool) -> &'static str {
     if frags { "NEXT_FRAGS" } else { "NEXT" }
 }
 
-/// What the kernel calls our programs. It would tell their maps only to those who may ask for any program.
+/// Kernel names of our programs. Their maps are visible only with the permission to query any
+/// program.
 const OURS: [&str; 4] = [PROGRAM, PROGRAM_FRAGS, ENTRIES[0], ENTRIES_FRAGS[0]];
 
 /// A program that is called, and where it was pinned.
@@ -39,11 +41,12 @@ impl Next {
     }
 }
 
-/// Has the program of a slot, which was loaded, leave what passes to the one that is pinned at `path`.
+/// Makes the loaded program of a slot pass packets to the one pinned at `path`.
 ///
 /// # Errors
 ///
-/// When there is no such program, or ours cannot call it: what to do is in the message. Then what runs goes on as it did.
+/// If there is no such program, or ours cannot call it; the message contains a hint. The running
+/// program is unchanged.
 pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<Next> {
     let next = program(path)?;
     let answer = open(pins, map(frags))?.set(slot, next.fd()?, 0);

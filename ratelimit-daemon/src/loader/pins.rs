@@ -32,13 +32,14 @@ pub struct Pins {
 /// A pinned link.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkPin {
-    /// Where it stands; under another layout's directory when another version of the daemon made it.
+    /// Its path; in the directory of another layout if another version of the daemon created it.
     pub path: PathBuf,
     /// The slot of the interface.
     pub slot: u32,
     /// The name of the interface.
     pub interface: String,
-    /// Whether it runs the program of frames that may take several buffers: who may not look at all programs learns it only here.
+    /// Whether it runs the multi-buffer program. Without the permission to query all programs this
+    /// is the only way to find out.
     pub frags: bool,
 }
 
@@ -53,12 +54,13 @@ impl LinkPin {
 }
 
 impl Pins {
-    /// The pins under `root`, making the directories that are missing. Nobody else may look into them: a pin that can be opened is a
-    /// table that can be written.
+    /// Opens the pins under `root`, and creates missing directories. Only their owner may enter
+    /// them: a pin that can be opened is a table that can be written.
     ///
     /// # Errors
     ///
-    /// When `root` is not on a bpffs, or somebody else has made pins there: what to type is in the message.
+    /// If `root` is not on a bpffs, or contains pins of another user; the message contains a
+    /// command.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         let parent = root.parent().unwrap_or(root);
         let place = if root.is_dir() { root } else { parent };
@@ -154,9 +156,10 @@ impl Pins {
         Ok(links)
     }
 
-    /// Removes pinned maps that are not as `object` declares them, so that they are made anew.
+    /// Removes pinned maps that do not match `object`, so that they are created again.
     ///
-    /// aya opens a pinned map without looking at it. The program that is attached keeps the old map until it is replaced.
+    /// aya opens a pinned map without checking it. The attached program keeps the old map until it
+    /// is replaced.
     pub fn remove_mismatched(&self, object: &Object) -> anyhow::Result<()> {
         for (name, wanted) in pinnable(object) {
             let path = self.map(name);
@@ -176,7 +179,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Removes the pins of these maps, so that they are made anew.
+    /// Removes the pins of these maps, so that they are created again.
     pub fn remove_maps(&self, names: &[&str]) -> anyhow::Result<()> {
         let mut paths = names.iter().map(|name| self.map(name));
         paths.try_for_each(|path| private::remove(&path).map(drop))
@@ -193,12 +196,13 @@ impl Pins {
         private::if_there(fs::remove_dir_all(&layout))
             .with_context(|| format!("removing {}", layout.display()))?;
         let _ = fs::remove_dir(self.root.join("entries"));
-        // Another layout may still have its directory there, or the one above be somebody else's.
+        // Another layout may still have its directory there, or the parent may belong to another
+        // user.
         let _ = fs::remove_dir(&self.root);
         Ok(())
     }
 
-    /// Removes the pins of other layouts that have no link any more, so that nobody reads their maps.
+    /// Removes pins of other layouts without a link, whose maps are unused.
     pub fn remove_unused_layouts(&self) -> anyhow::Result<()> {
         for layout in layouts(&self.root)? {
             let kinds = ["links", "programs"].map(|kind| directory(&layout.join(kind)));
@@ -267,7 +271,7 @@ fn difference(found: &MapInfo, wanted: &aya_obj::Map) -> Option<String> {
         .map(|(what, found, wanted)| format!("{what} is {found}, not {wanted}"))
 }
 
-/// Refuses what somebody else has made: it may be another map than it seems, or be changed at any time.
+/// Refuses objects of another user, who could change them at any time.
 fn require_owner(path: &Path, own: u32) -> anyhow::Result<()> {
     let reading = || format!("looking at {}", path.display());
     let known = fs::symlink_metadata(path).with_context(reading)?;
@@ -302,7 +306,7 @@ fn directory(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .with_context(reading)
 }
 
-/// The directories of all layouts. Beside them stand the entries, by the names of their interfaces.
+/// Returns the directories of all layouts. The same directory contains the entries by interface.
 fn layouts(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_layout = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());

@@ -17,7 +17,7 @@ use tracing::error;
 use super::{Local, Remote, serve::serve, socket::Socket};
 use crate::privileges;
 
-/// Its name in lists of processes.
+/// Process name.
 const NAME: &std::ffi::CStr = c"ratelimitd-load";
 /// The signals that end the daemon reach the loader too, where they are sent to a group: it ends after the daemon.
 const IGNORED: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
@@ -62,8 +62,8 @@ fn run(socket: &Socket, daemon: Pid) -> i32 {
     }
 }
 
-/// Leaves the process with nothing but what loading takes, and has it die with the daemon: what a
-/// killed one asked for is not done beside the next one.
+/// Restricts the process to loading, and makes it end with the daemon, so that requests of a killed
+/// daemon do not interfere with the next one.
 fn confine(socket: &Socket, daemon: Pid) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("following the daemon")?;
     // It may have died before that.
@@ -96,7 +96,7 @@ impl Process {
         self.id.as_raw_pid()
     }
 
-    /// Waits until it ends, which is an error: what is attached stays so, but nothing can be attached any more.
+    /// Waits for its end, which is an error: programs stay attached, but no more can be.
     pub async fn watch(self) -> anyhow::Result<()> {
         let Self { id, end } = self;
         // SAFETY: it owns its descriptor, and keeps it open and the same as long as it lives.

@@ -1,5 +1,5 @@
-//! What the program logs through aya-log, in a debug build: the loader reads its ring while it waits for requests, and tells it in the log
-//! of the daemon. An object that is released has no such ring.
+//! Logs of the program by aya-log in debug builds: the loader reads their ring while it waits for
+//! requests, and writes them to the log of the daemon. A released object has no such ring.
 
 use std::{
     io,
@@ -30,7 +30,7 @@ impl ProgramLog {
         }
     }
 
-    /// What is readable when there is something in it; `None` where the program logs nothing.
+    /// Returns a descriptor that becomes readable with new logs; `None` if the program has no log.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }

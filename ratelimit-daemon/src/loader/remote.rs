@@ -23,7 +23,7 @@ use crate::clock;
 
 /// How long an answer may take: the verifier looks at hundreds of thousands of instructions, on a machine that may be under attack.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How often it is looked whether the loader goes on.
+/// How often to check whether the loader is still running.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a loader may be stopped while it makes maps.
 const STOPPED_MAX: Duration = Duration::from_secs(3);
@@ -40,20 +40,21 @@ pub struct Remote {
 struct Line {
     /// `None` once an answer is missed for good: the next one would be for another request.
     socket: Option<Socket>,
-    /// Answers that are still to come, to requests of which nobody waits for one any more.
+    /// Pending answers to requests that timed out.
     late: u32,
 }
 
 /// Why the loader answers nothing, whatever it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// Somebody has stopped it.
+    /// The loader was stopped (SIGSTOP).
     #[error(
         "the loader is stopped, so no interface can be attached: resume it with `kill -CONT {0}`"
     )]
     Stopped(i32),
-    /// The same while it made maps. Which maps there are is not known then, so nothing more is asked of it: it ends when it goes on,
-    /// the daemon with it, and the next start takes over what there is.
+    /// The loader was stopped while it created maps. Its maps are unknown then, so it gets no more
+    /// requests: it ends when it is resumed, the daemon ends too, and the next start adopts what
+    /// exists.
     #[error(
         "the loader was stopped while it created maps: `kill -CONT {0}` ends ratelimitd, then restart it; the kernel continues to enforce"
     )]
@@ -77,7 +78,8 @@ impl Remote {
         Ok(Self { line, process })
     }
 
-    /// Has the loader hold the lock of the daemon too: nobody has it before both have ended.
+    /// Makes the loader hold the lock of the daemon too, so that it is free only after both have
+    /// ended.
     pub fn hold(&mut self, lock: OwnedFd) -> anyhow::Result<()> {
         let ((), _) = self.ask_with(&Request::Hold, &[lock])?;
         Ok(())
@@ -92,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// What the loader answers to a request, with the descriptors beside.
+    /// Returns the answer of the loader to a request, and its descriptors.
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> anyhow::Result<(T, Vec<OwnedFd>)> {
         self.ask_with(request, &[])
     }
@@ -124,7 +126,8 @@ impl Remote {
                     let now = clock::monotonic();
                     match self.require_running() {
                         Ok(()) => stopped_since = None,
-                        // What these make is to be known here. All others are done again.
+                        // The result of requests that create maps must be known. All others are
+                        // repeated.
                         Err(Unavailable::Stopped(id)) if request.makes_maps() => {
                             if now > *stopped_since.get_or_insert(now) + STOPPED_MAX {
                                 bail!(Unavailable::StoppedMidway(id));
@@ -250,7 +253,8 @@ mod tests {
             error.contains("created maps") && error.contains(&way_out),
             "{error}"
         );
-        // What it makes later is unknown here, so it is asked nothing more, and it sees that.
+        // Maps that it creates later are unknown here, so it gets no more requests, and notices
+        // that.
         let error = lab.remote.detach("eth0").unwrap_err().to_string();
         assert!(error.contains(&way_out), "{error}");
         kill_process(id, Signal::CONT).unwrap();
@@ -289,7 +293,7 @@ mod tests {
         cpus: 1,
     };
 
-    /// A socket to the loader, and a process that stands for it.
+    /// A socket to the loader, and a process in its role.
     struct Lab {
         remote: Remote,
         loader: Socket,

@@ -1,7 +1,7 @@
-//! What may be asked of the loader, and what it answers, as bytes: JSON of few types, without a field that is not known.
+//! Requests to the loader and its answers, as bytes: JSON of few types, without unknown fields.
 //!
-//! A request is checked here before it is acted on, whoever sent it: a daemon that was adopted gains no more by it than what the
-//! loader is for.
+//! A request is checked before it is executed, whoever sent it: a compromised daemon gains no more
+//! than the purpose of the loader.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ pub enum Request {
     DetachAll,
 }
 
-/// What the method of the loader answers, with descriptors beside; or why it was not done.
+/// The result of the loader's method, with descriptors in addition, or an error.
 pub type Answer = Result<serde_json::Value, String>;
 
 impl Request {
@@ -62,7 +62,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Whether maps are made anew by it.
+    /// Whether it creates maps.
     pub fn makes_maps(&self) -> bool {
         matches!(self, Self::Open(_) | Self::OpenMaps(_))
     }

@@ -23,7 +23,8 @@ const WORD_BYTES: u32 = u64::BITS / u8::BITS;
 /// The maps whose elements are carried over.
 const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
 
-/// What programs keep of the words in records, by which they refuse without a look at these. So it is made anew with records that begin anew.
+/// Maps with data of the words in records, which lets programs refuse packets without reading
+/// records. They are created again together with the records.
 const OF_WORDS: [[&str; 2]; 2] = [REFUSED_MAPS, LOOKUP_CACHE_MAPS];
 
 /// Maps that are kept beside of each whose elements are carried over: more than one where daemons were killed before they had carried them over.
@@ -46,7 +47,7 @@ pub fn held_words(pins: &Pins) -> Option<u32> {
     Some(found.value_size() / WORD_BYTES)
 }
 
-/// Gives the maps of the object records of so many words.
+/// Sets the number of words in the records of the object's maps.
 pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
     for name in SOURCE_MAPS {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;

@@ -41,7 +41,7 @@ pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
         };
         let bytes = serde_json::to_vec(&answer).context("writing an answer")?;
         match socket.send(&bytes, &descriptors) {
-            // It was closed while it waited: what was asked for is done.
+            // The socket was closed while the request ran; its work is done.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             sent => sent.context("sending an answer")?,
         }
@@ -65,7 +65,7 @@ fn answer(
         descriptors.is_empty(),
         "a request comes without descriptors"
     );
-    // What a request breaks is its own: the next one starts from what is pinned.
+    // A failed request has no effect on the next one, which starts from the pinned objects.
     let done = catch_unwind(AssertUnwindSafe(|| carry_out(request, loader)));
     done.unwrap_or_else(|_| Err(anyhow::anyhow!("the loader panicked: see its log")))
 }
@@ -104,7 +104,8 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
     Ok((answer, descriptors))
 }
 
-/// The front and the end of a text that is too long for a message: what the verifier says at last is why it refused.
+/// Keeps the start and the end of a text that is too long for a message: the verifier gives its
+/// reason at the end.
 fn cut(text: String) -> String {
     if text.len() <= TEXT_MAX {
         return text;
@@ -150,7 +151,7 @@ mod tests {
             .unwrap();
         let (answer, _) = own.receive().unwrap().unwrap();
         assert!(String::from_utf8_lossy(&answer).contains("without descriptors"));
-        // What is asked for in another order than the loader wants is an error as well.
+        // Requests in an invalid order are errors as well.
         let mut remote = Remote::new(own, None).unwrap();
         let error = remote.detach("eth0").unwrap_err().to_string();
         assert!(error.contains("no directory of pins is open"), "{error}");
@@ -209,7 +210,7 @@ mod tests {
         let mut remote = Remote::new(own, None).unwrap();
         let error = remote.open("/a/b".as_ref()).unwrap_err().to_string();
         assert!(error.contains("panicked"), "{error}");
-        // What is too long for a message is cut.
+        // Long messages are shortened.
         let error = remote.detach_all().unwrap_err().to_string();
         assert!(error.contains(" [...] "), "{}", error.len());
         assert!(remote.detach("eth0").unwrap());

@@ -1,4 +1,4 @@
-//! The metrics of the daemon itself: its configuration, its database, how it keeps up, and what it takes of the machine.
+//! Metrics of the daemon itself: configuration, database, timeliness, and resources.
 
 use ratelimit_core::{
     api::{HistoryStatus, Outcome},

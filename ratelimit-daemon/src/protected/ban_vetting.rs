@@ -18,14 +18,14 @@ use super::{Protected, Why};
 /// Who requested a ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Requester {
-    /// Somebody typed it, with `--force` or without.
+    /// An operator, with or without `--force`.
     Operator {
         /// Whether they insist.
         forced: bool,
     },
     /// The strikes of a source, or what the daemon saw.
     Detection,
-    /// It stands on a list, whose table says `force = true` or does not.
+    /// A list, with or without `force = true`.
     List {
         /// Whether they insist.
         forced: bool,
@@ -87,7 +87,7 @@ impl Protected {
     }
 }
 
-/// The widest prefix that is banned without somebody who insists.
+/// The widest prefix that can be banned without force.
 const fn widest_unforced(family: IpFamily) -> u8 {
     match family {
         IpFamily::V4 => 8,

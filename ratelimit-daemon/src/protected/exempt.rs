@@ -11,7 +11,7 @@ use ratelimit_core::{
 use super::{Protected, Why};
 
 impl Protected {
-    /// The entries of a list that ban, and stop at what is protected.
+    /// Returns the ban entries of a list that exempt protected addresses.
     pub fn exempt_of(&self, list: &List) -> ExemptEntries {
         match list.action {
             Action::Ban => {
@@ -52,8 +52,9 @@ impl Protected {
         }
     }
 
-    /// Leaves connected networks out of the entries that cover them, and returns what these entries were, and how many are left of
-    /// them. What lies in such a network stays: whoever names a part of it means it.
+    /// Removes connected networks from the entries that cover them, and returns these entries and
+    /// the number of remaining parts. Entries inside such a network stay: they were named
+    /// deliberately.
     pub fn cut(&self, entries: &mut Vec<Entry>) -> (Vec<Prefix>, usize) {
         let covers = |entry: &Entry| self.networks_in(entry.prefix).next().is_some();
         let covering: Vec<Entry> = entries.extract_if(.., |entry| covers(entry)).collect();

@@ -103,7 +103,8 @@ pub fn gateways() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     Ok(found)
 }
 
-/// Whether a message of the kernel is of an address or a default route: what is protected may be different.
+/// Whether a message is about an address or a default route, which may change the protected
+/// addresses.
 pub fn is_relevant(message: &RouteNetlinkMessage) -> bool {
     match message {
         RouteNetlinkMessage::NewAddress(_) | RouteNetlinkMessage::DelAddress(_) => true,

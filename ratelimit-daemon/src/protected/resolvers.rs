@@ -1,4 +1,4 @@
-//! The resolvers of this host: what `resolv.conf` names, and what stands behind a local stub.
+//! The resolvers of this host: those of `resolv.conf`, and those behind a local stub.
 
 use std::{fs, net::IpAddr};
 
@@ -7,7 +7,8 @@ use anyhow::Context;
 use super::Why;
 use crate::private;
 
-/// The file of everybody, and those in which stubs on 127.0.0.53 and the like name the resolvers that they ask.
+/// The common file, and those in which stubs on 127.0.0.53 and similar name their upstream
+/// resolvers.
 const FILES: [&str; 3] = [
     "/etc/resolv.conf",
     "/run/systemd/resolve/resolv.conf",

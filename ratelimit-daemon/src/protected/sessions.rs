@@ -13,7 +13,7 @@ use crate::private;
 const LOGIND: &str = "/run/systemd/sessions";
 const UTMP: &str = "/var/run/utmp";
 
-/// Bytes of an entry of utmp as glibc writes it. Those of other C libraries have no utmp.
+/// Size of a utmp entry of glibc. Other C libraries have no utmp.
 const UTMP_BYTES: usize = if cfg!(target_arch = "x86_64") {
     384
 } else {
@@ -39,7 +39,8 @@ fn of_logind(directory: &Path) -> anyhow::Result<Vec<IpAddr>> {
         let path = entry
             .with_context(|| format!("listing {}", directory.display()))?
             .path();
-        // Beside the files stand pipes: `3.ref`. And a session may end between the list and the look.
+        // The directory also contains pipes: `3.ref`. And a session may end between listing and
+        // reading.
         if path.extension().is_none() && path.is_file() {
             let text = fs::read_to_string(&path).unwrap_or_default();
             peers.extend(session_peer(&text));
@@ -144,7 +145,7 @@ mod tests {
     fn of_utmp_those_who_are_logged_in_and_run_count() {
         let own = std::process::id().cast_signed();
         let entry = |kind: i16, process: i32, host: &str| {
-            // SAFETY: zeroes are an entry of nobody, and an entry is plain data.
+            // SAFETY: zeroes are an empty entry, and an entry is plain data.
             let mut entry: libc::utmpx = unsafe { std::mem::zeroed() };
             entry.ut_type = kind;
             entry.ut_pid = process;

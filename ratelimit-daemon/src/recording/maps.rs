@@ -1,4 +1,4 @@
-//! The maps of a capture: what is wanted, what there was of it, and the ring of the packets.
+//! The maps of a capture: the request, the counters, and the ring of packets.
 
 use std::{io, net::IpAddr, os::fd::OwnedFd, time::Duration};
 
@@ -65,7 +65,7 @@ impl CaptureMaps {
         Ok(())
     }
 
-    /// Has the kernel go on for as long as `lease`.
+    /// Renews the lease.
     pub fn renew(&mut self, lease: Duration) -> anyhow::Result<()> {
         self.held.until_ns = clock::after(lease).as_nanos();
         let set = self.wanted.set(0, self.held, 0);
@@ -78,7 +78,7 @@ impl CaptureMaps {
         set.context("writing the map CAPTURE")
     }
 
-    /// The same, and what was copied is not read any more.
+    /// Ends the capture; remaining packets are not read.
     pub fn end(&mut self) -> anyhow::Result<()> {
         self.ring = None;
         self.stop()
@@ -89,7 +89,8 @@ impl CaptureMaps {
         self.packets.descriptor()
     }
 
-    /// Shows packets, `left` at most, until `visit` has made as many bytes of them; `true` when there are no more.
+    /// Visits up to `left` packets, until `visit` has produced that many bytes; returns `true` if
+    /// there are no more.
     pub fn read(
         &mut self,
         bytes: usize,

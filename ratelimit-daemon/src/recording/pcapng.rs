@@ -27,7 +27,8 @@ pub struct Writer {
     interfaces: Vec<(u32, String)>,
     snap: u32,
     filter: String,
-    /// What the wall clock is ahead of the kernel's, in nanoseconds. It is asked once, so that packets stay in order.
+    /// Offset of the wall clock from the kernel's clock in nanoseconds. Read once, so that packets
+    /// stay in order.
     ahead_ns: i128,
 }
 

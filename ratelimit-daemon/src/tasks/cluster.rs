@@ -74,7 +74,8 @@ async fn lose(controller: &Handle, error: String) -> Result<(), Unanswered> {
     controller.call(NoteStore(Err(error))).await
 }
 
-/// Waits, while periods pass without a store: what is to be sent is not kept, and asked for again by those who miss it.
+/// Lets periods pass without a store: pending messages are dropped, and nodes that miss them ask
+/// again.
 async fn idle(controller: &Handle, pause: Duration) -> Result<(), Unanswered> {
     let end = clock::monotonic() + pause;
     while clock::monotonic() < end {
@@ -126,7 +127,7 @@ async fn carry(
     }
 }
 
-/// Reads the stream until that fails, or nobody takes what it reads.
+/// Reads the stream until it fails or its receiver is gone.
 async fn listen(mut stream: Stream, answers: mpsc::Sender<Result<Vec<Heard>, LinkError>>) {
     loop {
         let heard = stream.read().await;

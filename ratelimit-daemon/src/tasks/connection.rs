@@ -1,4 +1,4 @@
-//! What the tasks share that follow somebody whom the configuration names.
+//! Shared by the tasks with connections to configured servers.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -25,12 +25,12 @@ pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>
     }
 }
 
-/// An error as it is reported: it may quote what came in place of an answer, of any length.
+/// Truncates an error, which may quote an answer of any length.
 pub fn reported(error: &impl ToString) -> String {
     cut(&error.to_string(), ERROR_MAX).to_owned()
 }
 
-/// How long to wait for the next try after so many failures: twice as long after each further one.
+/// Returns the wait before the next attempt: doubled after each failure.
 pub fn pause(first: Duration, longest: Duration, failures: u32) -> Duration {
     let doubled = first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
     doubled.min(longest)

@@ -44,7 +44,8 @@ async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallibl
     };
     let client = Client::new(config.address, config.key);
     let mut decisions = Decisions::default();
-    // When all decisions were asked for; what was missed since a failure can only be learned from all of them.
+    // The last full synchronization. After a failure only a full one is certain to contain what was
+    // missed.
     let mut whole: Option<Instant> = None;
     let mut failures = 0;
     loop {
@@ -93,7 +94,7 @@ async fn pull(client: &Client, decisions: &mut Decisions, whole: bool) -> anyhow
     drop(sender);
     let (held, update) = taken.await.expect("reading an answer does not panic");
     *decisions = held;
-    // One that breaks off is cut for who reads it.
+    // A truncated answer ends the body early for its reader.
     passed_on?;
     update.map_err(|error| anyhow!("the response is not a list of decisions: {error}"))
 }

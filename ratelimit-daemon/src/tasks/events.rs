@@ -1,4 +1,5 @@
-//! What the kernel tells: sampled drops and bans by policies, to the controller; and in debug builds what the program logs.
+//! Forwards events of the kernel to the controller: sampled drops and bans by policies; in debug
+//! builds also logs of the program.
 
 use anyhow::Context;
 use ratelimit_common::event::{BanEvent, DropEvent};

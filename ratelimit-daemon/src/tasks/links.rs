@@ -1,5 +1,5 @@
-//! The kernel tells of interfaces that come, go and change. From time to time they are looked at, as it does not tell that somebody
-//! has taken a program off.
+//! Watches interfaces for changes. They are also polled, because the kernel does not report
+//! detached programs.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{
     rtnetlink::Watch,
 };
 
-/// What the kernel is to tell of.
+/// The netlink groups to watch.
 pub const GROUPS: [u32; 1] = [libc::RTNLGRP_LINK];
 /// How often interfaces are looked at although nothing was reported.
 const EVERY: Duration = Duration::from_millis(250);
 /// Where thousands of interfaces come and go, they are looked at once in this time,
 const SETTLES: Duration = Duration::from_millis(20);
-/// and before that so many times at once: each change of one that comes is answered without a wait.
+/// and that many changes at once before: each change of a new interface is handled without delay.
 const AT_ONCE: u32 = 25;
 
 /// Has the controller look at the interfaces whenever they may be different.

@@ -1,5 +1,5 @@
-//! Keeping what is protected current: the kernel tells of addresses and default routes that come and go, files and sessions
-//! are looked at every minute.
+//! Keeps the protected addresses current: the kernel reports changes of addresses and default
+//! routes; files and sessions are read every minute.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     rtnetlink::{Changes, Watch},
 };
 
-/// What the kernel is to tell of.
+/// The netlink groups to watch.
 pub const GROUPS: [u32; 4] = [
     libc::RTNLGRP_IPV4_IFADDR,
     libc::RTNLGRP_IPV4_ROUTE,

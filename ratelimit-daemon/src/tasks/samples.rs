@@ -37,7 +37,7 @@ const BETWEEN: Duration = Duration::from_secs(4);
 const WINDOW: Duration = Duration::from_secs(1);
 /// How often it is asked whether something else is to be looked for.
 const RULES_LAST: Duration = Duration::from_secs(1);
-/// Samples that are read at a time: more than the ring holds, so that it may fill again meanwhile.
+/// Samples per read: more than the ring holds, so that it can fill again during the read.
 const BATCH: usize = 1 << 14;
 
 /// Whether this host forwards: IPv4 and IPv6.
@@ -48,7 +48,7 @@ const FORWARDING: [&str; 2] = [
 /// The ports that it asks from, of both families.
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// The raw sockets of this host: behind the colon of an address stands the protocol.
+/// The raw sockets of this host: the protocol follows the colon of the address.
 const RAW_SOCKETS: [&str; 2] = ["/proc/net/raw", "/proc/net/raw6"];
 /// Tunnels that end at an interface of their kind, and their protocols.
 const TUNNELS: [(Tunnel, u8); 3] = [(Tunnel::Gre, 47), (Tunnel::Ipip, 4), (Tunnel::Ipip, 41)];
@@ -128,8 +128,8 @@ fn read(ring: &mut Events, detector: &mut Detector) -> Step {
     step
 }
 
-/// What is known of this host, which has `own` addresses. A family that it forwards is left out: there a packet to it may be one that it
-/// translates for another host, or a container.
+/// Returns the properties of this host with the addresses `own`. A family with forwarding is left
+/// out: packets to its addresses may be translated for another host or a container.
 fn host(own: Vec<IpAddr>) -> Host {
     let [forwards_v4, forwards_v6] = FORWARDING.map(|name| {
         let read = fs::read_to_string(name);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is told how the history is kept, in periods.
+/// How often the state of the history is reported, in periods.
 const REPORT_EVERY: u32 = 5;
 /// The part of the time that scans of all sources take at most.
 const SCANS_PART: u32 = 20;
@@ -60,7 +60,7 @@ pub async fn follow(
     Ok(())
 }
 
-/// Scans of all sources, for what is watched that takes one: no sample waits for them.
+/// Background scans of all sources for watched targets that need one; samples do not wait for them.
 #[derive(Default)]
 struct Scans {
     under_way: Option<oneshot::Receiver<Found>>,
@@ -68,11 +68,11 @@ struct Scans {
     next: Option<Instant>,
 }
 
-/// What was found, and how long that took; nothing where the tables could not be read.
+/// The result and duration of a scan; `None` if the tables could not be read.
 type Found = (Option<Scanned>, Duration);
 
 impl Scans {
-    /// What was found since this was last asked. Begins another scan where one is wanted and due.
+    /// Returns the result since the last call, and starts another scan if one is needed and due.
     async fn take(&mut self, controller: &Handle) -> anyhow::Result<Option<Scanned>> {
         let found = match self.under_way.as_mut().map(oneshot::Receiver::try_recv) {
             Some(Err(TryRecvError::Empty)) => return Ok(None),
@@ -93,7 +93,7 @@ impl Scans {
         self.under_way = Some(under_way);
         let controller = controller.clone();
         tokio::spawn(async move {
-            // Where the daemon stops, nobody waits for it.
+            // The daemon may be stopping.
             if let Ok(found) = queries::scan(&controller, many).await {
                 let _ = sender.send(found);
             }

@@ -1,4 +1,4 @@
-//! What is answered to who asks for a time.
+//! Answers queries for a period.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -41,7 +41,7 @@ impl Plan {
             let refused = Refused::because("`from` is not before `to`");
             return Err(refused.hint("use times such as 2026-01-31T12:00:00Z"));
         }
-        // What the tier keeps by the number of sums, it has of that time at least.
+        // The tier keeps a number of sums, which cover at least that time.
         let reaches = |tier: &Tier| now - from <= tier.count(keep) * tier.seconds();
         let tier = Tier::ALL.into_iter().find(reaches).unwrap_or(Tier::Hour);
         let oldest = now - Tier::Hour.count(keep) * Tier::Hour.seconds();
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(planned(24 * HOUR), (Tier::Minute, 120));
         assert_eq!(planned(7 * 24 * HOUR), (Tier::Minute, 840));
         assert_eq!(planned(30 * 24 * HOUR), (Tier::Hour, 3600));
-        // What is older is not kept.
+        // Older data is not kept.
         assert_eq!(planned(3000 * 24 * HOUR), (Tier::Hour, 3600));
     }
 

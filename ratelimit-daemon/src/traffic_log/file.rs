@@ -28,7 +28,7 @@ const ATTACKS_MAX: i64 = 1_000;
 const LOG_PAGES: i64 = 100;
 /// The bytes that the log keeps when it is brought over.
 const LOG_BYTES: i64 = LOG_PAGES * PAGE_BYTES;
-/// Of this size, a row with all series there can be lies in one page.
+/// A row with all possible series fits into a page of this size.
 const PAGE_BYTES: i64 = 8192;
 
 const TABLES: &str = "
@@ -72,16 +72,16 @@ pub struct File {
     ids: BTreeMap<Series, u16>,
 }
 
-/// What goes on from what stands in the file.
+/// The state in the file that later samples continue.
 #[derive(Default)]
 pub struct Found {
     /// The last sum of each tier.
     pub ends: BTreeMap<Place, Bucket>,
-    /// The counters as they were last; `None` where nothing goes on from them.
+    /// The last counters; `None` if they cannot be continued.
     pub last: Option<Last>,
 }
 
-/// What is to be written, all or nothing.
+/// A batch of changes, written atomically.
 pub struct Batch<'b> {
     pub rollup: &'b Rollup,
     pub last: Option<&'b Last>,
@@ -149,7 +149,7 @@ impl File {
         Ok(self.connection.as_mut().expect("it was just opened"))
     }
 
-    /// What goes on from it.
+    /// Loads the state to continue.
     pub fn load(&mut self) -> anyhow::Result<Found> {
         let connection = self.connection()?;
         let last = read_last(connection)?;
@@ -218,7 +218,7 @@ impl File {
         let mut attacks = Vec::new();
         while let Some(row) = rows.next()? {
             let kind: String = row.get(0)?;
-            // One of a newer version is not understood, and hides no other.
+            // Kinds of a newer version are skipped.
             let mut known = Kind::ALL.iter().copied();
             let Some(kind) = known.find(|it| it.label() == kind) else {
                 continue;
@@ -313,7 +313,7 @@ fn encode(
             let (kind, name) = series.texts();
             let put = "INSERT INTO series (kind, name) VALUES (?1, ?2)";
             transaction.execute(put, [kind, name])?;
-            // Of more names than that, the file begins anew.
+            // With more names the file starts from empty.
             let id = u16::try_from(transaction.last_insert_rowid()).map_err(|_| Unsound)?;
             ids.insert(series.clone(), id);
             id
@@ -339,7 +339,7 @@ fn decode(bytes: &[u8], names: &BTreeMap<u16, Series>) -> anyhow::Result<Sums> {
     Ok(sums)
 }
 
-/// What tells counters that go on from others.
+/// Identifies counters that continue each other.
 fn start() -> String {
     format!("{} {}", clock::boot_id(), layout::VERSION)
 }

@@ -1,4 +1,4 @@
-//! What came between two samples.
+//! Differences between samples.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Last {
     pub counters: Counters,
 }
 
-/// What came in some seconds, all together.
+/// The sum over some seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Increment {
     /// The first second.
@@ -46,7 +46,7 @@ impl Last {
         }
     }
 
-    /// What came until `next`; `None` where too long nobody looked.
+    /// Returns the difference to `next`; `None` if the gap is too long.
     pub fn until(&self, next: &Self) -> Option<Increment> {
         let elapsed = next.since_boot.checked_sub(self.since_boot)?;
         let elapsed = i64::try_from(elapsed.as_secs()).ok()?;
@@ -65,8 +65,8 @@ impl Last {
     }
 }
 
-/// What was counted between two samples. A counter that is less was begun anew. What an interface or a policy that is new had counted
-/// came before.
+/// Returns the difference between two samples. A counter that decreased was reset. Counts of a new
+/// interface or policy precede the first sample.
 fn came(before: &Counters, after: &Counters) -> Sums {
     let mut sums = Sums::new();
     for (name, counts) in &after.interfaces {

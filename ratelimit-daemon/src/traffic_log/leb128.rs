@@ -9,7 +9,7 @@ pub fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push((number & 0x7f) as u8);
 }
 
-/// Reads the first one, and goes on behind it; `None` where there is none.
+/// Reads a number and advances; `None` if there is none.
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..u64::BITS).step_by(7) {

@@ -1,6 +1,6 @@
-//! Sums by the second, the minute and the hour. Each packet is in one sum of each.
+//! Sums by second, minute and hour. Each packet is in one sum of each.
 //!
-//! Sums are numbered as they come, and so many of the last ones are kept: no clock decides what is forgotten.
+//! A fixed number of the latest sums is kept, independent of any clock.
 
 use std::{collections::BTreeMap, mem, time::Duration};
 
@@ -22,12 +22,12 @@ pub enum Tier {
 /// A number among the sums of a tier.
 pub type Place = (Tier, i64);
 
-/// What came in a second, a minute or an hour.
+/// The sum of a second, a minute or an hour.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bucket {
     /// When it begins, in seconds since 1970.
     pub at: i64,
-    /// Of how many of its seconds it is known what came.
+    /// Number of its seconds with data.
     pub observed: u32,
     /// What came.
     pub sums: Sums,
@@ -66,7 +66,7 @@ impl Tier {
 }
 
 impl Rollup {
-    /// One that goes on behind the last sums of a file, with what came before they were read.
+    /// Continues the last sums of a file, and adds what was counted before they were read.
     pub fn behind(ends: BTreeMap<Place, Bucket>, before: Self) -> Self {
         let mut last: BTreeMap<Tier, i64> = ends.keys().copied().collect();
         let mut buckets = ends;
@@ -80,7 +80,7 @@ impl Rollup {
         Self { buckets, last }
     }
 
-    /// Adds what came: to each of its seconds as much as to the others, and what is left to the first ones.
+    /// Distributes an increment evenly over its seconds; the first ones get the remainder.
     pub fn add(&mut self, increment: &Increment) {
         for index in 0..increment.seconds {
             let part = |count: u64| part(count, increment.seconds, index);
@@ -107,7 +107,7 @@ impl Rollup {
         }
     }
 
-    /// Takes in what is left of limits in the second that was added last.
+    /// Adds remaining quotas to the last second.
     pub fn note(&mut self, second: i64, levels: &Sums) {
         for tier in Tier::ALL {
             let place = (tier, self.last(tier));
@@ -144,7 +144,7 @@ impl Rollup {
         self.last.get(&tier).copied().unwrap_or_default()
     }
 
-    /// Forgets what stands in the file, but for the sums that go on.
+    /// Forgets sums that were written, apart from open ones.
     pub fn written(&mut self) {
         let last = &self.last;
         self.buckets
@@ -186,7 +186,7 @@ mod tests {
             let mut rollup = Rollup::default();
             let mut all = Sums::new();
             for (index, (jump, seconds, packets, name)) in came.into_iter().enumerate() {
-                // The clock goes on, and is set now and then.
+                // The clock advances, and is set occasionally.
                 let first = i64::try_from(index).unwrap() * 300 + if jump % 5 == 0 { jump } else { 0 };
                 let sums = sums(name, packets);
                 series::add(&mut all, &sums);
@@ -238,7 +238,7 @@ mod tests {
             });
             rollup.note(second, &level(left));
         }
-        // Of a time that is not counted, nothing is noted.
+        // A period without counts has no notes.
         rollup.note(9_000_000, &level(0));
         let left = |tier| rollup.buckets[&(tier, rollup.last(tier))].sums[&watched()].packets;
         assert_eq!(Tier::ALL.map(left), [4, 0, 0]);

@@ -1,4 +1,4 @@
-//! What the counters of the kernel show at a moment.
+//! A sample of the kernel's counters.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ pub struct Sample {
     pub since_boot: Duration,
     /// What is counted.
     pub counters: Counters,
-    /// What is left of the limits that are watched.
+    /// Remaining quota of watched limits.
     pub levels: Sums,
     /// The attacks that are going on.
     pub attacks: Vec<AttackView>,
@@ -25,7 +25,7 @@ pub struct Sample {
     pub keep: Option<Duration>,
 }
 
-/// What is counted since the tables were made.
+/// Counters since the tables were created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
     /// By interface, whether or not something was counted there.
@@ -35,7 +35,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Takes in what was counted on an interface.
+    /// Adds counters of an interface.
     pub fn count(&mut self, interface: String, family: Family, verdict: Verdict, count: Counter) {
         let place = (family as u8, verdict.index());
         let counts = self.interfaces.entry(interface).or_default();
@@ -45,7 +45,7 @@ impl Counters {
 
 /// An interface, a family, a verdict, packets and bytes.
 type Row = (String, u8, usize, u64, u64);
-/// All interfaces, what was counted on them, and by policies.
+/// Interfaces, their counters, and those of policies.
 type Document = (Vec<String>, Vec<Row>, Vec<(String, u64, u64)>);
 
 impl Counters {
@@ -65,7 +65,7 @@ impl Counters {
         serde_json::json!([names, rows, policies]).to_string()
     }
 
-    /// The same, from the file.
+    /// Parses the form in the file.
     pub fn from_json(text: &str) -> Option<Self> {
         let (names, rows, policies): Document = serde_json::from_str(text).ok()?;
         let interfaces = names.into_iter().map(|name| (name, BTreeMap::new()));

@@ -1,19 +1,19 @@
-//! What is counted over time, each by its name.
+//! Names of the series of the history.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use ratelimit_common::{Verdict, layout::Counter};
 use ratelimit_core::{limit::LimitSpec, watched::Watched};
 
-/// What stands for a policy among the actions.
+/// The action of series of policies.
 const POLICY: &str = "policy";
-/// What stands before whose level it is.
+/// Prefix of series of remaining quota.
 pub const LEVEL: &str = "left of ";
 
 /// Packets that have something in common.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Series {
-    /// Those of a verdict.
+    /// Packets of a verdict.
     Verdict {
         /// `pass`, `drop` or `observe`.
         action: Cow<'static, str>,
@@ -31,7 +31,7 @@ pub enum Series {
     },
 }
 
-/// What came of each series; of a level, as packets, the least that was left.
+/// Counters by series; for a quota the smallest remaining number of packets.
 pub type Sums = BTreeMap<Series, Counter>;
 
 impl Series {
@@ -59,7 +59,7 @@ impl Series {
         }
     }
 
-    /// As it stands in the file.
+    /// Returns the form in the file.
     pub fn texts(&self) -> (&str, &str) {
         match self {
             Self::Verdict { action, reason } => (action, reason),

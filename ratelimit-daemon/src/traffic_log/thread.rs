@@ -30,7 +30,7 @@ const FLUSH: Duration = Duration::from_secs(10);
 /// Attacks that wait to be written.
 const ATTACKS_MAX: usize = 1_000;
 
-/// What the thread is asked for.
+/// A job of the thread.
 pub enum Job {
     Sample(Box<Sample>),
     Question(HistoryRequest, oneshot::Sender<Result<History, Refused>>),
@@ -46,10 +46,10 @@ pub struct Report {
     pub error: Option<String>,
 }
 
-/// An attack, as it is told apart from others.
+/// The identity of an attack.
 type Known = (Kind, String, Timestamp);
 
-/// What is kept, and where.
+/// The history and its file.
 pub struct Keeper {
     file: File,
     rollup: Rollup,
@@ -57,7 +57,7 @@ pub struct Keeper {
     /// The attacks that are not in the file, or other there.
     attacks: BTreeMap<Known, PastAttack>,
     keep: Option<Duration>,
-    /// Whether it is known what goes on from what stands in the file.
+    /// Whether the state to continue was loaded.
     is_loaded: bool,
     flushed: Instant,
     written: Option<Timestamp>,
@@ -66,7 +66,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// One that has read nothing yet.
+    /// Starts without reading the file.
     pub fn new(directory: &Path) -> Self {
         Self {
             file: File::of(directory),
@@ -82,14 +82,14 @@ impl Keeper {
         }
     }
 
-    /// Takes samples and questions until nobody sends any, and writes what is left.
+    /// Processes jobs until all senders are gone, and writes the rest.
     pub fn run(mut self, queue: &Receiver<Job>) {
         loop {
             let pause = FLUSH.saturating_sub(clock::elapsed(self.flushed));
             match queue.recv_timeout(pause) {
                 Ok(Job::Sample(sample)) => self.take(&sample),
                 Ok(Job::Question(request, sender)) => {
-                    // Nobody may wait any more.
+                    // The client may be gone.
                     let _ = sender.send(self.answer(request));
                 }
                 Ok(Job::Report(sender)) => {
@@ -139,7 +139,7 @@ impl Keeper {
         self.attacks.insert(known, seen);
     }
 
-    /// Reads what goes on from the file, once.
+    /// Loads the state to continue, once.
     fn load(&mut self) {
         if self.is_loaded {
             return;
@@ -304,7 +304,7 @@ mod tests {
         drop(before);
         let mut after = Keeper::new(directory.path());
         let hours = |keeper: &Keeper| keeper.rollup.last(Tier::Hour);
-        // Seven came while nobody looked.
+        // Seven packets arrived without a sample.
         feed_from(1, &mut after, &[37, 40]);
         assert_eq!(answered(&mut after).iter().sum::<u64>(), 40);
         let first = hours(&after);
@@ -433,7 +433,7 @@ mod tests {
             keeper.is_loaded = true;
             keeper.flush();
             assert_eq!(keeper.error, None);
-            // What is written again takes the place of what was.
+            // Rewritten rows replace existing ones.
             for _ in 0..2 {
                 let seconds = keeper.file.read(Tier::Second, [0, 4000]).unwrap();
                 keeper.rollup = Rollup::behind(seconds, Rollup::default());

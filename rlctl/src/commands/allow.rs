@@ -1,4 +1,4 @@
-//! `rlctl allow add` and `rlctl allow rm`: who is exempt from bans and limits, until when.
+//! `rlctl allow add` and `rlctl allow rm`.
 
 use jiff::Zoned;
 use ratelimit_core::api::AllowRequest;

@@ -1,4 +1,4 @@
-//! `rlctl apply`: a configuration is in force for a time, and is taken back unless somebody confirms it.
+//! `rlctl apply`: tries a configuration, and rolls it back unless it is confirmed in time.
 
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ use crate::{
     report::Report,
 };
 
-/// How often it is asked whether somebody else has said something.
+/// How often the state of the trial is queried.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// Puts the file on trial; on a terminal, waits for Enter, unless it answers a program.
@@ -76,7 +76,8 @@ fn sentences(applied: &Applied, now: &Zoned) -> String {
     format!("applied {file} until {until}: {changes}{lines}")
 }
 
-/// Waits for Enter, for somebody who confirms or rolls back elsewhere, and for the end of the trial. Whoever leaves takes it back.
+/// Waits for Enter, for a confirmation or rollback from elsewhere, or for the end of the trial.
+/// Leaving rolls back.
 fn wait(tried: &Attempt, keys: &Keys, client: &Client) -> Result<Report, Failure> {
     loop {
         match keys.wait(ASKED_EVERY) {
@@ -86,7 +87,7 @@ fn wait(tried: &Attempt, keys: &Keys, client: &Client) -> Result<Report, Failure
         }
         match settled(tried, client) {
             Ok(Some(end)) => return end,
-            // The daemon may be starting again: the trial goes on.
+            // The daemon may be restarting; the trial continues.
             Err(failure) if failure.code == ExitCode::NoDaemon && is_running(tried) => {}
             Ok(None) => {}
             Err(failure) => return Err(failure),
@@ -99,7 +100,7 @@ fn take_back(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
     let Err(mut failure) = client.call::<Attempt>("/v1/rollback") else {
         return Err(not_confirmed(tried));
     };
-    // Somebody may have been faster.
+    // Another session may have been faster.
     if let Ok(Some(end)) = settled(tried, client) {
         return end;
     }
@@ -118,8 +119,8 @@ fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Fai
     Ok(match status.value.attempt.map(|attempt| attempt.outcome) {
         Some(Outcome::Pending { .. }) => None,
         Some(Outcome::Confirmed { .. }) => Some(confirmed(status.json)),
-        // What was rolled back and never was in the file of the daemon is no attempt any more; nor is what was confirmed
-        // and is there.
+        // The trial is forgotten if it was rolled back without ever being the daemon's file, or
+        // confirmed and already in place.
         None if status.value.config_files.first() == Some(&tried.file) => {
             Some(confirmed(status.json))
         }

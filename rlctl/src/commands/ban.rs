@@ -132,7 +132,7 @@ fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
     notes
 }
 
-/// What is said about entries that were there before.
+/// Describes entries that existed before.
 pub fn novelty(named: usize, changed: &Changed) -> String {
     match (named, changed.added, changed.updated) {
         (named, added, _) if added == named => String::new(),

@@ -24,7 +24,7 @@ use crate::{
 };
 
 const PATH: &str = "/v1/capture";
-/// Packets may be nobody else's business.
+/// Packets may contain private data.
 const MODE: u32 = 0o600;
 
 /// Captures until there is enough, or the user says so.

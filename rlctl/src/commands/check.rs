@@ -34,7 +34,7 @@ use crate::{
     report::Report,
 };
 
-/// The reason of what is over the budget for new sources.
+/// The reason of drops over the budget for new sources.
 const NEW_SOURCES: &str = "new-sources";
 
 /// A source is refused at this moment, as operators say it, if it was within this time.
@@ -237,7 +237,7 @@ fn verdict(check: &Check, now: &Zoned) -> String {
             } else {
                 styled(WARNING, "pass")
             };
-            // What a limit has room for, it may have none for a moment later.
+            // A limit may be exceeded again a moment later.
             let is_conforming = check.reason == "conforming";
             let when = phrase::when(is_conforming, " now");
             let refused = match check.refused_last.filter(|_| is_conforming) {
@@ -510,7 +510,8 @@ fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     Some(format!("drops by limits of {}: {packets}", whose(limits)))
 }
 
-/// How full a limit is, and what this node has of it: `  share of this node: 334 packets since 14:22:07, other nodes 666 packets`
+/// How full a limit is, and the share of this node: `  share of this node: 334 packets since
+/// 14:22:07, other nodes 666 packets`
 fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
     let share = state.share.map(|share| {
         let amount = |amount| state.limit.unit().amount(amount);

@@ -1,4 +1,5 @@
-//! `rlctl config check`: whether a file is a configuration. It needs no daemon. `rlctl config show`: what is in force.
+//! `rlctl config check` checks a file without a daemon; `rlctl config show` prints the settings in
+//! force.
 
 use std::{fs, path::Path};
 

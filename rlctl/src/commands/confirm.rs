@@ -49,7 +49,7 @@ pub fn confirm(save: bool, client: &Client) -> Result<Report, Failure> {
     }
 }
 
-/// What was confirmed already, and is in no file.
+/// Returns an attempt that was confirmed earlier but never saved.
 fn confirmed_before(client: &Client) -> Option<Answer<Attempt>> {
     let status: Answer<Status> = client.get("/v1/status").ok()?;
     let attempt = status.value.attempt?;

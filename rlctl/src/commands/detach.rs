@@ -10,9 +10,10 @@ use crate::{
     report::Report,
 };
 
-/// Says how pass-all is on where: limits and bans are not enforced no daemon can be asked: the kernel goes on enforcing without one.
+/// If no daemon answers, says that limits and bans are still enforced, because the kernel needs no
+/// daemon.
 pub fn without_daemon(failure: Failure, verb: &str) -> Failure {
-    // One that is there and does not answer holds what removed pins would give up.
+    // A daemon that is stuck still holds the links, so removing pins would not detach.
     let hint = failure.refused.hint.as_deref().unwrap_or_default();
     if !hint.starts_with(ABSENT) {
         return failure;

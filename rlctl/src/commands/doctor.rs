@@ -1,6 +1,6 @@
-//! `rlctl doctor`: what of this host keeps the limiter from working, or from working well, and the command that mends it.
+//! `rlctl doctor`: finds problems of this host, and prints the commands that fix them.
 //!
-//! It changes nothing. What the daemon knows it asks the daemon; without one it reads the configuration file.
+//! It changes nothing. It asks the daemon, or reads the configuration file if none runs.
 
 mod answers;
 mod destinations;
@@ -31,9 +31,8 @@ use crate::{
     report::Report,
 };
 
-/// What is known beside the kernel: the daemon's state, the configuration, what stands in their place.
+/// The state of the daemon and the configuration, as far as they are known.
 struct Circumstances {
-    /// What the daemon answers, where one does.
     status: Option<Status>,
     /// The configuration, where it can be read.
     config: Option<Config>,

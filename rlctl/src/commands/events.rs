@@ -83,7 +83,7 @@ fn path(
     Ok(client::with_query("/v1/events", &request))
 }
 
-/// Prints a line; `false` when nobody reads any more.
+/// Prints a line; returns `false` if stdout was closed.
 fn show(line: &[u8], alike: Option<&mut Vec<SeenDrops>>, output: &Output) -> Result<bool, Failure> {
     let json: Value = serde_json::from_slice(line)
         .map_err(|error| Failure::refused(format!("unexpected event of the daemon: {error}")))?;
@@ -99,7 +99,8 @@ fn show(line: &[u8], alike: Option<&mut Vec<SeenDrops>>, output: &Output) -> Res
     output.line(&json, || sentence(&json, &clock::local()))
 }
 
-/// Prints the drops since the last event of another kind, those that are alike in one line; `false` when nobody reads any more.
+/// Prints the drops since the last event of another kind, similar ones as one line; returns `false`
+/// if stdout was closed.
 fn show_alike(alike: &mut Vec<SeenDrops>, output: &Output) -> Result<bool, Failure> {
     let now = clock::local();
     for drops in alike.drain(..) {

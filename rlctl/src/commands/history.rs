@@ -1,4 +1,4 @@
-//! `rlctl history`: what packets came in the last days, and what was left of limits that are watched.
+//! `rlctl history`: packets of the last days, and remaining quota of watched sources.
 
 use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
@@ -78,7 +78,7 @@ fn text(history: &History, now: &Zoned) -> String {
     format!("{table}\n\nattacks:\n{}", attacks.join("\n"))
 }
 
-/// What was left of each limit of a source, the oldest first.
+/// Lists the remaining quota of each limit of a source, oldest first.
 fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Failure> {
     let name = source.to_string();
     let own = history.levels.iter().filter(|it| it.watched == name);

@@ -55,7 +55,7 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
     Ok(Report::new(answer, text).notes(notes))
 }
 
-/// Does `work`, and shows meanwhile how far the daemon is, where anybody sees it.
+/// Runs `work`, and shows the progress of the daemon on a terminal.
 fn watched<T>(waiting: &ProgressBar, daemon: &Client, work: impl FnOnce() -> T) -> T {
     if waiting.is_hidden() {
         return work();

@@ -1,4 +1,5 @@
-//! `rlctl limit set` and `rlctl limit rm`: limits at run time, beside those of the configuration or in place of them.
+//! `rlctl limit set` and `rlctl limit rm`: limits that are added to or replace those of the
+//! configuration at run time.
 
 use jiff::Zoned;
 use ratelimit_core::{

@@ -101,8 +101,8 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// Lists policies: a line for each of their limits and prefixes, side by side. Of runtime limits it says until and since
-/// when, and why.
+/// Lists policies with their limits and prefixes side by side, and for runtime limits also expiry,
+/// start and reason.
 pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
     let mut table = Table::new(

@@ -56,7 +56,7 @@ fn row(list: &ListView, now: &Zoned) -> [String; 9] {
     ]
 }
 
-/// What is wrong with the file of a list, and which of its entries stop where.
+/// Errors in the file of a list, and entries that are cut short.
 fn notes(list: &ListView) -> impl Iterator<Item = String> {
     let exempt = phrase::exempt(&list.exempt);
     let exempt = exempt
@@ -65,7 +65,7 @@ fn notes(list: &ListView) -> impl Iterator<Item = String> {
     trouble(list).into_iter().chain(exempt).chain(unsaid(list))
 }
 
-/// What is wrong with the file of a list.
+/// Returns the error in the file of a list.
 pub fn trouble(list: &ListView) -> Option<String> {
     let error = list.error.as_deref()?;
     let stays = styled(BAD, "cannot load its file, keeping the previous entries");
@@ -77,7 +77,7 @@ pub fn trouble(list: &ListView) -> Option<String> {
     ))
 }
 
-/// What the configuration should say of networks that this host is connected to.
+/// Returns the configuration needed for connected networks.
 pub fn unsaid(list: &ListView) -> Option<String> {
     if list.connected_unsaid == 0 {
         return None;

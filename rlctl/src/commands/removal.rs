@@ -24,15 +24,15 @@ const NAMED_MAX: usize = 10;
 pub struct Removal {
     /// Where the daemon has it.
     pub path: &'static str,
-    /// Whether an address of IPv6 also stands for the source that it belongs to.
+    /// Whether an IPv6 address also means the prefix of its source.
     pub of_sources: bool,
     /// Whether all nodes take it off theirs.
     pub cluster: bool,
-    /// What is said of those who were on it: `unbanned {}`.
+    /// Result for removed entries: `unbanned {}`.
     pub done: fn(&str) -> String,
-    /// What is said of one who was not: `is not banned`.
+    /// Result for one entry that did not exist: `is not banned`.
     pub absent: &'static str,
-    /// What is said of several who were not: `are not banned`.
+    /// Result for several entries that did not exist: `are not banned`.
     pub absent_many: &'static str,
 }
 
@@ -111,7 +111,7 @@ impl Removal {
     }
 }
 
-/// What is said of prefixes that lists or wider prefixes still ban.
+/// Lists prefixes that are still banned by lists or wider prefixes.
 pub fn still_banned(held: &[Held]) -> Vec<String> {
     let mut bans: BTreeMap<Prefix, Vec<&Held>> = BTreeMap::new();
     for held in held {

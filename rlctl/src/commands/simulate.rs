@@ -1,4 +1,5 @@
-//! `rlctl simulate`: what a configuration would have dropped of the packets of a capture. It needs no daemon.
+//! `rlctl simulate`: shows which packets of a capture a configuration would drop. It needs no
+//! daemon.
 
 mod answer;
 mod text;

@@ -67,7 +67,7 @@ fn shown<'a>(rows: &'a [StatsRow], arguments: &StatsArguments) -> Vec<&'a StatsR
     rows.iter().filter(is_shown).collect()
 }
 
-/// What was counted between two answers. A counter that is less was begun anew.
+/// Returns the difference between two answers. A counter that decreased was reset.
 pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
     let rows = after.iter().map(|row| {
         let old = before.iter().find(|old| key(old) == key(row));
@@ -81,12 +81,12 @@ pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
     rows.collect()
 }
 
-/// What a row counts.
+/// The labels of a row.
 fn key(row: &StatsRow) -> [&String; 4] {
     [&row.interface, &row.family, &row.action, &row.reason]
 }
 
-/// What came of one verdict.
+/// Packets of one verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictRate {
     /// `pass`, `drop` or `observe`.
@@ -99,7 +99,7 @@ pub struct VerdictRate {
     pub bytes_per_second: f64,
 }
 
-/// What comes of each verdict, measured for a time.
+/// Measures the rate of each verdict.
 pub fn rates(time: Duration, client: &Client) -> Result<Vec<VerdictRate>, Failure> {
     let before: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     thread::sleep(time);
@@ -107,7 +107,7 @@ pub fn rates(time: Duration, client: &Client) -> Result<Vec<VerdictRate>, Failur
     Ok(verdicts(&before.value, &after.value, time.as_secs_f64()))
 }
 
-/// What came a second of each verdict, the most first.
+/// Returns the rate of each verdict, highest first.
 pub fn verdicts(before: &[StatsRow], after: &[StatsRow], seconds: f64) -> Vec<VerdictRate> {
     let mut sums: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
     let came = since(before, after);
@@ -132,7 +132,7 @@ pub fn verdicts(before: &[StatsRow], after: &[StatsRow], seconds: f64) -> Vec<Ve
     rates
 }
 
-/// So many in a second.
+/// A rate per second.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn per_second(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds

@@ -56,7 +56,7 @@ pub fn run(with_maps: bool, client: &Client, now: &Zoned) -> Result<Report, Fail
     Ok(report)
 }
 
-/// What comes, and what becomes of it.
+/// Shows the current rate of each verdict.
 fn traffic(client: &Client) -> Result<String, Failure> {
     let rates = stats::rates(MEASURED, client)?;
     if rates.is_empty() {
@@ -454,7 +454,7 @@ fn percent(map: &MapStatus) -> Option<u128> {
     Some(entries * 100 / u128::from(map.capacity.max(1)))
 }
 
-/// The same with a sign.
+/// Fill level in percent.
 fn fill(map: &MapStatus) -> String {
     percent(map).map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))
 }

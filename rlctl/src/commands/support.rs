@@ -18,7 +18,7 @@ use crate::{
     arguments::SupportArguments, client::Client, failure::Failure, phrase, report::Report,
 };
 
-/// What is left out, and why.
+/// An omitted part, and why.
 #[derive(Serialize)]
 struct LeftOut {
     what: &'static str,

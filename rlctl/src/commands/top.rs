@@ -163,7 +163,8 @@ fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<R
 /// Sources that are asked for by name at once: the address of a request has at most 64 kB.
 const NAMED_MAX: usize = 1_000;
 
-/// Asks for all that a picture is made of. The first sources of `with` are told too while they are banned.
+/// Queries everything that one refresh needs. The first sources of `with` are included even while
+/// banned.
 fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failure> {
     let with = with.iter().take(NAMED_MAX);
     let with: Vec<String> = with.map(ToString::to_string).collect();
@@ -192,11 +193,11 @@ fn text(picture: &Picture, now: &Zoned) -> String {
     format!("{at}\n{verdicts}\n\n{sources}\n")
 }
 
-/// The columns of what is reported of a source.
+/// Columns of a source.
 const SOURCE_HEAD: &str =
     "SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT | SENDS";
 
-/// What is reported of a source.
+/// Cells of a source.
 fn cells(row: &Row, now: &Zoned) -> [String; 9] {
     let limit = row.limit.as_ref();
     [
@@ -221,7 +222,7 @@ mod tests {
         limit::{Algorithm, LimitSpec, LimitUnit},
     };
 
-    /// So many of ten packets a second.
+    /// A limit of ten packets per second with `used` in use.
     pub fn level(used: u64) -> LimitState {
         let (second, algorithm) = (Duration::from_secs(1), Algorithm::FixedWindow);
         LimitState {

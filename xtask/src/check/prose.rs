@@ -14,8 +14,8 @@ use crate::{process, workspace};
 
 /// The largest share of sentences with a hit, in percent. Lower a number when its area improves:
 /// the goal for comments is 2.
-const COMMENTS_MAX: f64 = 22.0;
-const DOCUMENTS_MAX: f64 = 1.5;
+const COMMENTS_MAX: f64 = 13.5;
+const DOCUMENTS_MAX: f64 = 1.0;
 const STRINGS_MAX: f64 = 0.0;
 const API_MAX: f64 = 0.0;
 
@@ -62,7 +62,7 @@ fn report(area: &str, texts: &[Text], max: f64, is_hit: impl Fn(&str) -> bool) -
     false
 }
 
-/// What a stiff sentence contains or begins with.
+/// The patterns of stiff sentences.
 fn patterns() -> Result<RegexSet> {
     let who = r"(?:^|[.;:,] |\bof |\bfor |\bto |\bby |\bsays |\bknows )[Ww]ho(?:m|se|ever)? (?:is|are|has|have|was|were|sends?|receives?|proved|proves|may|does|asks?|had|can|comes|draws|leaves|knows|wants|made|set|the|they|it|these)\b";
     let what = r"(?:^|[.;:,] |\bof |\bfor |\bto |\bby |\bthan |\band |\bat |\bin |\bon )[Ww]hat (?:is|was|are|were|has|had|have|comes?|came|pass(?:es|ed)|limits|others?|it|they|a|an|the|only|sources?|nodes?|packets?|users?|ends?|stands|holds?|goes|matched|this|that|these|those|each|some|somebody|nobody|all)\b";

@@ -14,7 +14,7 @@ use crate::process;
 /// Seconds after which a machine that hangs is stopped.
 const TIMEOUT: &str = "3600";
 
-/// What the time of the machine is.
+/// The clock source of the guest.
 #[derive(Clone, Copy)]
 pub enum Clock {
     /// That of this machine.

@@ -22,7 +22,7 @@ pub fn newest(series: &str) -> Result<Option<String>> {
         .filter(|name| name.ends_with(SUFFIX))
         .collect();
     candidates.sort_by_key(|name| version(name));
-    // Names outlive packages in apt's lists: that of a kernel that can be had no more is passed over.
+    // apt's lists may still name kernels that are no longer available; skip those.
     for name in candidates.into_iter().rev() {
         let mut show = process::in_root("apt-cache");
         show.args(["show", "--no-all-versions", name]);

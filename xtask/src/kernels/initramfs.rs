@@ -1,4 +1,4 @@
-//! What the guest has in place of a disk: a shell, programs such as tests, and the libraries that they are linked with.
+//! The initramfs of the guest: a shell, test programs, and their libraries.
 
 use std::{
     fs,
@@ -38,7 +38,8 @@ const DIRECTORIES: [&str; 9] = [
 /// The shell, and what tests of networks run that busybox has not, with the directories where they are looked for.
 const TOOLS: [(&str, &str); 3] = [("bin", "busybox"), ("tools", "ip"), ("tools", "ethtool")];
 
-/// Packs the archive, and answers where it is. Each of the programs gets these arguments. What else they read lies at the root.
+/// Builds the archive and returns its path. Each program gets these arguments; other files are at
+/// the root.
 pub fn build(
     directory: &Path,
     programs: &[GuestProgram],
@@ -72,7 +73,7 @@ pub fn build(
     pack(&root, &directory.join("initramfs"))
 }
 
-/// Copies a program into the archive, and what it is linked with: Debian's busybox is dynamic, that of busybox-static is not.
+/// Copies a program and its libraries: Debian's busybox is dynamic, that of busybox-static is not.
 fn add(program: &Path, to: &Path, root: &Path) -> Result<()> {
     copy(program, to)?;
     copy_libraries(program, root)
@@ -139,7 +140,7 @@ mod tests {
     fn the_shell_of_the_guest_comes_with_its_libraries() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        // Linked with libraries on every distribution that packs one; a script stands for a static program.
+        // The shell is dynamic on every distribution; a script behaves like a static program.
         add(Path::new("/bin/sh"), &root.join("sh"), root).unwrap();
         let script = root.join("script");
         fs::write(&script, "#!/bin/sh\n").unwrap();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::{image, initramfs};
 use crate::process;
 
-/// In the order in which they are loaded. What a kernel has built in is no file.
+/// In load order. Modules that are built into a kernel have no file.
 const MODULES: [&str; 6] = [
     "net/llc/llc.ko",
     "net/802/stp.ko",

@@ -13,14 +13,14 @@ pub struct Program {
     package: &'static str,
 }
 
-/// What the demo runs, and the tests too.
+/// Programs for the demo and the tests.
 pub const FOR_DEMO: &[Program] = &[
     Program::new("curl", "curl"),
     Program::new("ip", "iproute2"),
     Program::new("nsenter", "util-linux"),
 ];
 
-/// What the benchmark measures beside this program.
+/// Programs that the benchmark compares with.
 pub const FOR_BENCH: &[Program] = &[
     Program::new("ethtool", "ethtool"),
     Program::new("iptables", "iptables"),
@@ -43,7 +43,7 @@ pub const FOR_GOODPUT: &[Program] = &[
 /// What compiles libFuzzer, which is C++.
 pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];
 
-/// What the tests on other kernels run.
+/// Programs for tests on other kernels.
 pub const FOR_KERNELS: &[Program] = &[
     Program::new("busybox", "busybox-static"),
     Program::new("cpio", "cpio"),
@@ -64,7 +64,7 @@ pub const FOR_PACKAGE: &[Program] = &[
     Program::new("readelf", "binutils"),
 ];
 
-/// What the tests alone run.
+/// Programs for the tests only.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
     Program::new("chromedriver", "chromium-driver"),

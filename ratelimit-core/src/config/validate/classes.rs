@@ -87,7 +87,7 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &Report) {
     }
 }
 
-/// Refuses classes that no SYN belongs to: nobody would be challenged because of them.
+/// Refuses challenged classes without SYNs.
 fn check_challenged(document: &Document, catalogue: &Catalogue, report: &Report) {
     for At { value, spot } in document.challenged_classes() {
         let problem = match catalogue.select(&Match::Named(value.clone())) {
@@ -107,7 +107,7 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &Report)
                 ),
                 "name classes, or remove `classes` to challenge all SYNs",
             ),
-            // One that there is not was reported.
+            // An unknown class was reported already.
             Ok(Selected::Class(_)) | Err(_) => continue,
         };
         report.add(spot, problem);

@@ -1,4 +1,4 @@
-//! What a challenge by RST is no ground for.
+//! Warnings about challenges by RST.
 
 use ratelimit_common::challenge::When;
 

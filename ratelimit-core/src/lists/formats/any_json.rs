@@ -64,7 +64,7 @@ const KEYS: [&str; 47] = [
     "remoteaddress",
     "blocklist",
 ];
-/// Different keys that are looked at. What has more has addresses for keys, or names.
+/// Maximum number of different keys to examine. With more, keys are addresses or names.
 const KEYS_MAX: usize = 10_000;
 /// The most keys that a note names.
 const SHOWN: usize = 6;
@@ -79,7 +79,7 @@ struct Keys {
 struct Key {
     parent: usize,
     name: String,
-    /// How many texts of it are addresses, and how many are something else.
+    /// Number of its texts that are addresses, and of others.
     addresses: usize,
     others: usize,
     is_array: bool,
@@ -152,7 +152,8 @@ impl Keys {
         keys
     }
 
-    /// The key `name` below another. Those that are too many are the first, which nobody chooses.
+    /// Returns the key `name` below another. Keys beyond the maximum map to the first, which is
+    /// never chosen.
     fn child(&mut self, parent: usize, name: String) -> usize {
         if let Some(known) = self.by_name.get(&(parent, name.clone())) {
             return *known;
@@ -285,7 +286,7 @@ impl Keys {
     }
 }
 
-/// What is done with each text: the keys so far, its own, the text, and whether it stands in an array.
+/// A callback for each text: the keys so far, its own key, the text, and whether it is in an array.
 type Each<'e> = dyn FnMut(&mut Keys, usize, &str, bool) + 'e;
 
 /// Walks over all values of a text, one behind the other.
@@ -366,7 +367,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         while let Some(name) = entries.next_key::<String>()? {
-            // An object may have addresses for keys; what is below them is of one kind.
+            // An object may have addresses as keys, with values of one kind.
             let key = if address::is_one(&name, true) {
                 let key = self.keys.child(self.key, "*".to_owned());
                 (self.each)(self.keys, key, &name, true);
@@ -419,7 +420,7 @@ pub fn first_keys(text: &str) -> Vec<String> {
         }
     }
     let mut keys = Vec::new();
-    // What is wrong behind them is reported by whoever reads it all.
+    // Errors behind them are reported by the full parse.
     let _ = Deserializer::from_str(text).deserialize_any(First(&mut keys));
     keys
 }

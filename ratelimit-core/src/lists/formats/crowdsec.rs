@@ -22,7 +22,7 @@ fn of_go<'t, D: Deserializer<'t>>(value: D) -> Result<Option<Vec<&'t RawValue>>,
     Ok(Some(list.unwrap_or_default()))
 }
 
-/// A decision; what is absent is as `cscli decisions import` takes it.
+/// A decision. Missing fields have the defaults of `cscli decisions import`.
 #[derive(Deserialize)]
 pub struct Decision<'t> {
     #[serde(borrow)]
@@ -76,7 +76,7 @@ fn read_one(part: &str, reader: &mut Reader<'_>) {
     }
 }
 
-/// Takes a decision that bans addresses; others are left out. `part` is where its value stands.
+/// Adds a decision that bans addresses; others are skipped. `part` is the position of its value.
 pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
     let kind = decision.kind.as_deref().unwrap_or("ban");
     let scope = decision.scope.as_deref().unwrap_or("ip");

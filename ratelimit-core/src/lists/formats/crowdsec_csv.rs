@@ -15,13 +15,13 @@ use crate::lists::reader::Reader;
 /// Reads all rows.
 pub fn read(reader: &mut Reader<'_>) {
     let mut head: Option<StringRecord> = None;
-    // Go's writer and ours agree on quotes; a comment before the head is nobody's but people's.
+    // Go's writer and this reader agree on quotes. A comment before the header is for people only.
     rows(b',', reader, |line, row, reader| match &head {
         Some(head) => read_row(line, head, row, reader),
         None => head = Some(row.clone()),
     });
 }
-/// Reads the row that stands at `line`, of which the first line is all that is shown.
+/// Reads the row at `line`; excerpts show only its first line.
 fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Reader<'_>) {
     let column = |name: &str| {
         let index = head.iter().position(|column| column.trim() == name)?;

@@ -131,12 +131,12 @@ pub fn rows(
     }
 }
 
-/// Whether a text is a table, told by its first rows: which sign stands between the columns.
+/// Returns the delimiter if the first rows form a table.
 pub fn delimiter(text: &str) -> Option<u8> {
     [b',', b';', b'\t', b'|'].into_iter().find(|delimiter| {
         let rows = sample(text, *delimiter);
         let columns = find(text, &rows, *delimiter).ok().flatten();
-        // What stands behind a tab or a semicolon is a comment of a plain list, too.
+        // In a plain list, a tab or semicolon may also precede a comment.
         let is_plain = matches!(delimiter, b'\t' | b';');
         columns.is_some_and(|it| it.has_head || it.last.is_some() || it.address > 0 || !is_plain)
     })
@@ -336,7 +336,7 @@ fn are_ranges(rows: &[StringRecord], start: usize) -> bool {
     })
 }
 
-/// The head of a table that stands in a comment, as abuse.ch writes it.
+/// Returns the header of a table in a comment, as in files of abuse.ch.
 fn head_in_comment(text: &str, delimiter: u8, columns: usize) -> Option<StringRecord> {
     let comments = text
         .lines()

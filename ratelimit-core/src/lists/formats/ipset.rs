@@ -1,7 +1,8 @@
-//! What `ipset save` writes: `create NAME hash:net ...`, and a line `add NAME ENTRY timeout N comment "..."` for each entry; what
-//! `ipset restore` reads besides, and what `ipset list` shows: entries behind `Members:`.
+//! The output of `ipset save`: `create NAME hash:net ...`, and a line `add NAME ENTRY timeout N
+//! comment "..."` for each entry; other input of `ipset restore`; and the output of `ipset list`,
+//! with entries after `Members:`.
 //!
-//! Sets of addresses and prefixes are read; a set whose entries have ports, interfaces or marks is something else.
+//! Only sets of addresses and prefixes are read, without ports, interfaces or marks.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,7 @@ pub fn read(reader: &mut Reader<'_>) {
     let mut sets: HashMap<&str, Set> = HashMap::new();
     // The set that `ipset list` shows, and whether its entries follow.
     let (mut listed, mut are_members) = ("", false);
-    // Its lines are those of a shell, too.
+    // Shell scripts contain the same lines.
     let is_script = reader.text().starts_with("#!");
     for line in reader.text().lines().map(str::trim) {
         let words = words(line);
@@ -158,7 +159,7 @@ struct Options<'t> {
     comment: &'t str,
 }
 
-/// What stands behind an entry; `None` where it is wrong, and reported.
+/// Reads the options of an entry; `None` if errors were reported.
 fn read_options<'t>(
     entry: &str,
     words: &[&'t str],

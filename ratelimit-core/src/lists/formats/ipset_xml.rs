@@ -12,7 +12,7 @@ use crate::lists::reader::{Reader, Said};
 
 const COMMAND: &str = "ipset save";
 
-/// What is known of the entry that is being read.
+/// The entry being read.
 #[derive(Default)]
 struct Member {
     entry: String,
@@ -101,7 +101,7 @@ fn is_of_addresses(kind: &str) -> bool {
     matches!(kind, "hash:ip" | "hash:net" | "bitmap:ip")
 }
 
-/// What an element says of the rule around it.
+/// Reads an element of a rule.
 fn rule_part(name: &str, tag: &BytesStart<'_>, rule: &mut Option<(Rule<'_>, Option<String>)>) {
     let Some((rule, source)) = rule else { return };
     match name {
@@ -120,7 +120,7 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
     Some(found.value.into_owned())
 }
 
-/// Where a value stands before the end of its element.
+/// Finds a value before the end of its element.
 fn part<'t>(text: &'t str, end: usize, value: &str) -> Option<&'t str> {
     let before = text.get(..text.floor_char_boundary(end))?;
     // It is one of the last things before that.

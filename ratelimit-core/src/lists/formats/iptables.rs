@@ -49,7 +49,7 @@ pub fn is_one(line: &str) -> bool {
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
     let mut table = "filter";
-    // Where the target stands in a table, once it has a head.
+    // The column of the target, once the header was read.
     let mut target = None;
     for line in reader.text().lines() {
         let line = uncommented(line);

@@ -5,7 +5,7 @@ use serde_json::{Error, value::RawValue};
 
 use crate::{diagnostic::Problem, lists::reader::Reader};
 
-/// Parses `part`, a part of the text; what is wrong is reported where it is.
+/// Parses `part` of the text and reports errors at their position.
 pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> Option<T> {
     match serde_json::from_str(part) {
         Ok(value) => Some(value),
@@ -22,7 +22,7 @@ pub fn items<'t>(part: &'t str, reader: &mut Reader<'_>) -> Vec<&'t RawValue> {
     parse(part, reader).unwrap_or_default()
 }
 
-/// Where `value` stands in `line`: all of the line, where it was written with escapes.
+/// Returns the position of `value` in `line`: the whole line if it was written with escapes.
 pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
     if value.is_empty() {
         return line;

@@ -32,7 +32,7 @@ pub fn read(reader: &mut Reader<'_>) {
     let mut lines = text.lines();
     while let Some(first) = lines.next() {
         let mut line = Cow::Borrowed(first);
-        // A long line goes on in the next one, with four spaces before it.
+        // A long line continues on the next one, indented by four spaces.
         while let Some(begun) = line.strip_suffix('\\') {
             let next = lines.next().unwrap_or_default().trim_start();
             line = Cow::Owned(format!("{begun}{next}"));

@@ -1,7 +1,8 @@
-//! Sets of nft: `nft list set`, `nft list ruleset`, and what `nft -f` reads. Elements stand in `elements = { ... }` of a set, in
-//! `add element ... { ... }`, and in `define NAME = { ... }`. Rules and sets of other types are passed over.
+//! Sets of nft: `nft list set`, `nft list ruleset`, and input of `nft -f`. Elements are in
+//! `elements = { ... }` of a set, in `add element ... { ... }`, and in `define NAME = { ... }`.
+//! Rules and sets of other types are skipped.
 //!
-//! Files for `nft -f` are text, and nft has no JSON of them, so both forms are read.
+//! Input of `nft -f` has no JSON form, so both forms are read.
 
 use std::iter::Peekable;
 
@@ -67,7 +68,7 @@ fn is_of_addresses(kind: &[&str]) -> bool {
     )
 }
 
-/// Reads what stands in braces.
+/// Reads elements in braces.
 fn elements<'t>(
     from: &str,
     set: &str,
@@ -112,7 +113,7 @@ fn is_about(word: &str) -> bool {
     matches!(word, "timeout" | "expires" | "comment" | "counter")
 }
 
-/// Takes an element: an address, a prefix or a range, and what is said of it.
+/// Adds an element: an address, a prefix or a range, with its options.
 fn take(words: &[&str], reader: &mut Reader<'_>) {
     // `10.0.0.1 - 10.0.0.7` is one word to nft.
     let (written, options) = match words {
@@ -125,7 +126,7 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
     let mut options = options.iter();
     while let Some(word) = options.next() {
         match *word {
-            // What is left counts more than what there was at first.
+            // The remaining time takes precedence over the original timeout.
             "timeout" | "expires" => {
                 let value = options.next().copied().unwrap_or_default();
                 let Ok(duration) = quantity::parse_duration(value) else {
@@ -141,7 +142,7 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
             }
             "counter" => {}
             "packets" | "bytes" => drop(options.next()),
-            // What a dynamic set counts of an element: `limit rate over 10/second burst 5 packets`.
+            // State of an element in a dynamic set: `limit rate over 10/second burst 5 packets`.
             "limit" | "quota" | "ct" | "last" => {
                 let behind = options.as_slice().iter();
                 let counted = behind.take_while(|word| !is_about(word)).count();

@@ -17,7 +17,7 @@ struct Document<'t> {
     nftables: Vec<&'t RawValue>,
 }
 
-/// One object of the document; what is not a set is passed over.
+/// An object of the document; objects other than sets are skipped.
 #[derive(Deserialize)]
 struct Object<'t> {
     #[serde(borrow)]
@@ -132,7 +132,7 @@ fn read_set(set: &Set<'_>, reader: &mut Reader<'_>) {
     }
 }
 
-/// Takes an element. The details of one stand around its value, so it may go one deeper, and no further.
+/// Adds an element. Its options wrap its value, so this recurses once.
 fn take(part: &str, said: Said<'_>, reader: &mut Reader<'_>) {
     if part.starts_with('"') {
         if let Some(address) = json::parse::<Cow<'_, str>>(part, reader) {

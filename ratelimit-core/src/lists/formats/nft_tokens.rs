@@ -24,7 +24,7 @@ impl<'t> Iterator for Tokens<'t> {
     fn next(&mut self) -> Option<&'t str> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
-            // A line that ends so goes on in the next one.
+            // A backslash continues the line.
             if let Some(rest) = self.rest.strip_prefix('\\') {
                 let rest = rest.trim_start_matches('\r');
                 self.rest = rest.strip_prefix('\n').unwrap_or(rest);

@@ -1,16 +1,16 @@
-//! What is no list, and says so by its first bytes or its first line.
+//! Recognizes texts that are not lists by their first bytes or line.
 
 use std::borrow::Cow;
 
 use super::any_json;
 use crate::lists::address;
 
-/// What a text is that is no list, and what to do.
+/// The kind of the text, and a hint.
 pub type Other = (Cow<'static, str>, &'static str);
 
 const DOWNLOAD: &str = "see whether the download failed, and whether the address or a key has changed: `curl --fail` says so";
 
-/// What is recognized by its bytes.
+/// Recognizes a file by its bytes.
 pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
     let other = |what, hint| Some((Cow::Borrowed(what), hint));
     if has_mark_of_maxmind(bytes) {
@@ -79,7 +79,7 @@ fn has_mark_of_maxmind(bytes: &[u8]) -> bool {
     end.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// What is recognized by its first line that says something.
+/// Recognizes a text by its first significant line.
 pub fn by_line(line: &str, text: &str) -> Option<Other> {
     let other = |what, hint| Some((Cow::Borrowed(what), hint));
     let lower = line.to_ascii_lowercase();

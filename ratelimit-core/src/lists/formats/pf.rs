@@ -94,7 +94,7 @@ fn element(source: &str, reader: &mut Reader<'_>) {
     reader.take(source, source, said);
 }
 
-/// What stands in braces, on as many lines as it takes.
+/// Reads the words in braces, which may span lines.
 fn braced<'t>(words: &mut Words<'t>) -> Vec<&'t str> {
     let mut inner = Vec::new();
     for word in words.by_ref() {
@@ -138,7 +138,7 @@ fn rule(drops: bool, words: &mut Words<'_>, reader: &mut Reader<'_>) {
         }
     }
     rule.has_conditions |= rule.sources.iter().any(|source| source.starts_with('!'));
-    // Its addresses are those of the table.
+    // The addresses belong to the table.
     if !is_of_table
         || rule
             .sources

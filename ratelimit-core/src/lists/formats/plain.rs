@@ -1,5 +1,5 @@
-//! An address, a prefix or a range a line. What stands behind `#`, `;` or `//` is a comment, and the reason of its entry; a number
-//! behind the address says how often it was seen.
+//! An address, a prefix or a range per line. Text after `#`, `;` or `//` is a comment and the
+//! reason of the entry; a number after the address is how often it was seen.
 
 use crate::{
     diagnostic::Problem,
@@ -70,7 +70,7 @@ fn comment_of_slashes(line: &str) -> Option<usize> {
     (!line[..at].ends_with(':')).then_some(at)
 }
 
-/// An address at the start of what looks like a comment, where a sign without a space stands between the two.
+/// Finds an address at the start of an apparent comment without a space after the sign.
 fn address_in<'t>(comment: &'t str, line: &str) -> Option<&'t str> {
     if !line.contains(';') {
         return None;
@@ -165,7 +165,7 @@ fn words<'t>(
     Ok(())
 }
 
-/// Takes an entry, or the many between commas of a line that is nothing else.
+/// Adds an entry, or several separated by commas if the line contains nothing else.
 fn several<'t>(
     written: &'t str,
     said: Said<'_>,

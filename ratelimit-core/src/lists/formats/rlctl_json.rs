@@ -14,7 +14,7 @@ use crate::lists::{
     reader::{Reader, Said},
 };
 
-/// What a line that is JSON should have.
+/// The expected fields, for the hint.
 const FIELDS: &str =
     "write prefix, and where they are known action, until, reason, by, since, origin";
 

@@ -20,7 +20,7 @@ const BANS: usize = 500;
 /// Answers that are kept.
 const ANSWERS_MAX: usize = 32;
 
-/// What was found, by what was looked for.
+/// Results of searches.
 #[derive(SmartDefault)]
 pub struct Found {
     answers: BTreeMap<String, (Instant, Bytes)>,

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// What it lets one do.
+/// The routes that the token permits.
 pub fn router(controller: Handle) -> Router {
     control_api::ban_commands(controller.clone())
         .layer(middleware::from_fn_with_state(controller, admit))
@@ -97,7 +97,7 @@ fn shown(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// What the file has now: another token needs no reload.
+/// Reads the token file on each use, so a new token needs no reload.
 async fn read(file: PathBuf) -> Option<Vec<u8>> {
     let text = match read_file(&file).await {
         Ok(text) => text,

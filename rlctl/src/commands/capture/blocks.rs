@@ -8,7 +8,7 @@ use pcap_parser::{
 /// The type of a block, its length, and behind its content the length again.
 const BLOCK_BYTES_MIN: usize = 12;
 
-/// What was written, and what was not.
+/// Counts of written and lost packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Packets in the file.
@@ -21,11 +21,11 @@ pub struct Tally {
     pub not_written: u64,
 }
 
-/// Pieces of a file, and what is known from the blocks that were whole.
+/// Reassembles whole blocks from pieces of a file.
 #[derive(Default)]
 pub struct Blocks {
     rest: Vec<u8>,
-    /// What the blocks say.
+    /// Counts from the blocks seen so far.
     pub tally: Tally,
 }
 

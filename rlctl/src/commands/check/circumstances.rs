@@ -1,4 +1,4 @@
-//! What is reported of a ban, an allow or limits beside what they say: until when, by whom, since when and why.
+//! Expiry, author, start and reason of a ban, an allow or runtime limits.
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::api::{Ban, Entry, Origin};
@@ -15,7 +15,6 @@ pub struct Circumstances<'a> {
 }
 
 impl<'a> Circumstances<'a> {
-    /// Those of a ban.
     pub fn of_ban(ban: &'a Ban) -> Self {
         Self {
             done: "banned",
@@ -26,7 +25,7 @@ impl<'a> Circumstances<'a> {
         }
     }
 
-    /// Those of an allow, or of the limits of a policy; `None` where nobody set them at runtime.
+    /// Returns those of an allow or of runtime limits; `None` if the configuration set it.
     pub fn of_entry(entry: &'a Entry) -> Option<Self> {
         match entry {
             Entry::Allow(allow) if allow.origin == Origin::Manual => Some(Self {
@@ -67,7 +66,7 @@ impl<'a> Circumstances<'a> {
     }
 }
 
-/// `, allowed by root, until 14:32:07: monitoring` of what was set at runtime, else nothing.
+/// `, allowed by root, until 14:32:07: monitoring` for a runtime entry, otherwise nothing.
 pub fn aside(entry: &Entry, now: &Zoned) -> String {
     let Some(entry) = Circumstances::of_entry(entry) else {
         return String::new();

@@ -19,7 +19,7 @@ pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interfac
     }
     let is_veth = state.kind.as_deref() == Some("veth");
     match device.xdp {
-        // With GRO alone the other end has a queue for frames of programs, and `veth_xdp_flush` wakes nobody who reads it.
+        // With GRO alone the peer has a queue for XDP frames, but `veth_xdp_flush` wakes no reader.
         Some(features) if is_veth && !features.sends_for_others() => Finding::warning(
             CHECK,
             "dropped: the other end of the veth has no XDP program",

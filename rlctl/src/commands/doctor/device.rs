@@ -1,4 +1,4 @@
-//! What a driver says of its device: features, queues, XDP (generic netlink: ethtool, netdev).
+//! Features, queues and XDP support of a driver, by generic netlink (ethtool, netdev).
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"
@@ -18,7 +18,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 
-/// What a driver can do with XDP programs.
+/// XDP features of a driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct XdpFeatures(u64);
 
@@ -58,7 +58,7 @@ pub struct Device {
     pub features: Option<BTreeSet<String>>,
     /// Its queues.
     pub queues: Option<Queues>,
-    /// What it can do with XDP. Linux tells since 6.3.
+    /// XDP features; Linux reports them since 6.3.
     pub xdp: Option<XdpFeatures>,
 }
 
@@ -69,11 +69,11 @@ impl Device {
     }
 }
 
-/// Asks for the interface with this name and index.
+/// Queries the interface with this name and index.
 ///
 /// # Errors
 ///
-/// When the kernel cannot be asked. What only a driver does not tell is `None`.
+/// If the kernel cannot be queried. Fields that only the driver withholds are `None`.
 pub fn read(name: &str, index: u32) -> Result<Device> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,11 +1,11 @@
-//! What was found of one thing, and what to do about it.
+//! The result of one check, and its fix.
 
 use serde::Serialize;
 
 /// A thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was looked at: `bpf-jit`.
+    /// Name of the check: `bpf-jit`.
     pub check: &'static str,
     /// The interface that it is about; `None` is this host.
     pub interface: Option<String>,
@@ -42,7 +42,7 @@ impl State {
 }
 
 impl Finding {
-    /// What is as it should be.
+    /// A check without problems.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
@@ -82,7 +82,7 @@ impl Finding {
         }
     }
 
-    /// The same, with the command that mends it.
+    /// Adds the command that fixes it.
     pub fn fix(self, command: impl Into<String>) -> Self {
         Self {
             fix: Some(command.into()),
@@ -90,7 +90,7 @@ impl Finding {
         }
     }
 
-    /// The same, about an interface.
+    /// Names the interface.
     pub fn on(self, interface: &str) -> Self {
         Self {
             interface: Some(interface.to_owned()),

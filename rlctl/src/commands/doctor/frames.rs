@@ -1,4 +1,4 @@
-//! What the program sees of what arrives: how long frames are, what puts several together, on which CPUs they come.
+//! Frames as the program sees them: length, receive offloads, queues.
 
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 

@@ -43,7 +43,7 @@ fn version(release: &str) -> Finding {
 /// Whether BPF programs are compiled to machine code.
 pub fn jit() -> Finding {
     let text = fs::read_to_string(JIT);
-    // Other network namespaces than the first do not show it. Root sees it by what has become of programs.
+    // The setting exists only in the first network namespace. Root can tell from loaded programs.
     let is_hidden = matches!(&text, Err(error) if error.kind() == ErrorKind::NotFound);
     let mut programs = loaded_programs().filter_map(Result::ok);
     if is_hidden && programs.any(|program| program.size_jitted() > 0) {
@@ -131,8 +131,7 @@ pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bo
     finding.fix(format!("rlctl config check {}", file.display()))
 }
 
-/// Where maps and links are pinned.
-/// The files of secrets that everybody may read.
+/// Files of secrets that are world-readable.
 pub fn secrets(config: &Config) -> Vec<Finding> {
     let finding = |it: Diagnostic| {
         let file = it.file.unwrap_or_default();

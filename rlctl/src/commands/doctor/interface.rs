@@ -1,4 +1,4 @@
-//! An interface: what it is, and what its driver can do.
+//! Checks of one interface and its driver.
 
 use std::fs;
 

@@ -13,7 +13,7 @@ const CHECK: &str = "memory";
 const LRU_BYTES: u64 = 136 + 152;
 /// What both families take of a source and limit in the store `compact`, in bytes.
 const COMPACT_BYTES: u64 = 2 * 20;
-/// What the maps take beside the state of sources, in bytes. `docs/operating.md` has them one by one.
+/// Memory of the maps without the state of sources, in bytes; itemized in `docs/operating.md`.
 const OTHER_BYTES: u64 = 131 << 20;
 
 /// The maps of the daemon that answers, or about what those of the configuration would take.
@@ -41,8 +41,9 @@ pub fn examine(known: &Circumstances) -> Finding {
     }
 }
 
-/// What a daemon would take that is not started yet, as it looks at it itself: the state of sources may be half of what is available.
-/// Locked memory is no limit: Linux has counted maps by control groups since 5.11.
+/// Memory that a daemon needs that is not started yet. Like the daemon, it allows half of the
+/// available memory for the state of sources. The locked memory limit does not apply: since 5.11
+/// Linux accounts maps to control groups.
 fn wanted(capacity: u32, bytes: u64, available: u64) -> Finding {
     let sources = u64::from(capacity) * bytes;
     let found = format!(

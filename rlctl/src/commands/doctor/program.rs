@@ -1,4 +1,4 @@
-//! The XDP program on an interface: whose it is, and how somebody else's is taken off.
+//! The XDP program on an interface, and how to detach a foreign one.
 
 use aya::programs::{loaded_links, loaded_programs};
 use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
@@ -9,7 +9,8 @@ use super::{finding::Finding, link};
 
 const CHECK: &str = "xdp-program";
 
-/// What is on the interface. `daemon` is what the daemon says of it, where it is one of its interfaces.
+/// Checks the program on the interface. `daemon` is the daemon's view, if the interface is
+/// configured.
 pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted: bool) -> Finding {
     let attached = daemon.is_some_and(|it| it.attached);
     let Some((mode, program)) = state.program else {

@@ -13,7 +13,7 @@ use crate::{
 pub fn line(event: &Event, now: &Zoned) -> String {
     let at = phrase::moment(event.at, now);
     let (style, verb, mut rest) = what(&event.what, now);
-    // What is said of an attack has a style in it, and is printable.
+    // The text of an attack contains styles and is printable already.
     if !event.what.is_attack() {
         rest = printable(&rest);
     }

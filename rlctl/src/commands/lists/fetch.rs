@@ -1,6 +1,7 @@
-//! `rlctl lists fetch`: downloads the lists whose `url` the configuration names, by curl. It needs no daemon.
+//! `rlctl lists fetch`: downloads the lists with a `url` by curl. It needs no daemon.
 //!
-//! A file is replaced whole, and only by what the daemon would take; the daemon reads it as often as `every` says.
+//! A file is replaced as a whole, and only by content that the daemon accepts. The daemon reads it
+//! at the interval `every`.
 
 use std::{
     fs,
@@ -28,7 +29,7 @@ use crate::{
 
 /// How long a download may take, in seconds.
 const SECONDS_MAX: &str = "120";
-/// Whoever may read the list may read what everybody can download.
+/// Downloads are public, and the daemon's user reads them.
 const MODE: u32 = 0o644;
 
 /// What became of one list.
@@ -55,7 +56,7 @@ enum State {
     Failed,
 }
 
-/// Downloads them, one after the other. One that fails keeps none of the others.
+/// Downloads them one after the other. A failure does not affect the others.
 pub fn run(arguments: &FetchArguments) -> Result<Report, Failure> {
     let config =
         config::load(&arguments.config).map_err(|error| Failure::refused(error.to_string()))?;
@@ -140,9 +141,9 @@ struct Files {
     new: PathBuf,
     /// As [`list_file::tag_file`] has it. Without it the list was not downloaded, and its time says nothing.
     tag: PathBuf,
-    /// That of what is downloaded.
+    /// `ETag` of the download.
     new_tag: PathBuf,
-    /// What the server says of it.
+    /// Response headers of the download.
     new_head: PathBuf,
 }
 
@@ -194,10 +195,10 @@ fn fetch_to(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<Optio
     Ok(Some(reading.entries.len()))
 }
 
-/// Writes what is newer than what was written last, with the time that the server says; nothing where it has nothing newer.
+/// Downloads the list if it changed since the last download, and keeps the server's time stamp.
 ///
-/// curl writes into a pipe: its own bound knows neither the size of what is compressed nor that of what comes in chunks. The URL goes
-/// in by stdin, since all users can read the arguments of a process.
+/// curl writes into a pipe because its own size limit ignores compression and chunked encoding. The
+/// URL is passed by stdin because all users can read the arguments of a process.
 fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
     let mut curl = Command::new("curl");
     curl.args([
@@ -214,7 +215,7 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
     .arg("--etag-save")
     .arg(&files.new_tag);
     if url.starts_with("https:") {
-        // What was asked for in secret is not fetched in the open.
+        // Never falls back from HTTPS.
         curl.args(["--proto-redir", "=https"]);
     }
     if let Ok(tag) = fs::read(&files.tag)

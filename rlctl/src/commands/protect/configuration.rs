@@ -15,7 +15,7 @@ use crate::{
     replace_file,
 };
 
-/// What is to be written, and the configuration that results from it.
+/// The file to write, and the resulting configuration.
 pub struct Plan {
     main: PathBuf,
     /// The file to write; `None` if the configuration is right already.
@@ -104,7 +104,7 @@ impl Plan {
         })
     }
 
-    /// What was written, in a line.
+    /// Describes the result in one line.
     pub fn sentence(&self) -> String {
         match &self.new {
             Some(new) => format!("configuration: wrote {}", new.path.display()),
@@ -177,7 +177,7 @@ mod tests {
             };
             let plan = Plan::of(&arguments, &self.main()).map_err(|it| it.refused.error)?;
             let before = plan.write().unwrap();
-            // What was written is what was planned.
+            // The file on disk has the planned content.
             let (loaded, _) = config::inspect(&self.main()).unwrap();
             assert_eq!(loaded.interfaces, plan.config.interfaces);
             Ok((loaded, before))

@@ -1,4 +1,4 @@
-//! What a simulation found, for people.
+//! The result of a simulation as text.
 
 mod attacks;
 mod comparison;
@@ -152,7 +152,7 @@ fn shares(parts: impl Iterator<Item = u64>, whole: u64) -> Vec<String> {
         .collect()
 }
 
-/// A part as a line of up to twenty marks; what is there has one at least.
+/// A bar of up to twenty marks, at least one unless `part` is 0.
 fn bar(part: u64, whole: u64) -> String {
     const MARKS: u128 = 20;
     let marks = (u128::from(part) * MARKS).div_ceil(u128::from(whole.max(1)));

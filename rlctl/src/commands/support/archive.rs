@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// The directory that the archive unpacks to.
 const DIRECTORY: &str = "ratelimit-support";
-/// Its owner may read and write, and nobody else.
+/// Readable by the owner only.
 const MODE: u32 = 0o600;
 
 /// Makes the file, which must not be there.

@@ -7,12 +7,12 @@ use toml::{Table, Value};
 
 use super::redactor::{REDACTED, Redactor};
 
-/// The keys whose values nobody may read.
+/// Keys with secret values.
 const SECRET_KEYS: [&str; 5] = ["key", "secret", "password", "passphrase", "token"];
 
-/// A file of it as it may be shown; what is wrong with one that is no TOML.
+/// Returns a file with secrets removed, or an error if it is not TOML.
 pub fn redacted(text: &str, redactor: &mut Redactor) -> Result<String, String> {
-    // What a parser quotes of a line may be a secret.
+    // A parser error may quote a secret.
     let mut table: Table = text
         .parse()
         .map_err(|_| "not valid TOML, see `rlctl config check`".to_owned())?;
@@ -22,7 +22,7 @@ pub fn redacted(text: &str, redactor: &mut Redactor) -> Result<String, String> {
     toml::to_string(&table).map_err(|error| error.to_string())
 }
 
-/// Learns the secrets that stand in files of their own, as far as they can be read.
+/// Reads secrets from their own files, as far as possible.
 pub fn learn_files(config: &Config, redactor: &mut Redactor) {
     let crowdsec = config.crowdsec.iter().map(|it| &it.key);
     let cluster = config.cluster.iter().map(|it| &it.secret);

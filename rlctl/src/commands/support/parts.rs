@@ -1,4 +1,4 @@
-//! What goes into the archive, each as a text; and why something is not there.
+//! The parts of the archive as texts, and why one is missing.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     failure::Failure,
 };
 
-/// What a question answers, and where it stands in the archive.
+/// Requests to the daemon, and their files in the archive.
 const ANSWERS: [(&str, &str); 5] = [
     ("limits.json", "/v1/limits"),
     ("lists.json", "/v1/lists"),

@@ -1,4 +1,4 @@
-//! Takes out of any text what its reader must not know: secrets that were learned, and addresses wherever they stand.
+//! Replaces known secrets and all addresses in a text.
 
 use std::{
     collections::HashMap,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::phrase;
 
-/// What stands in place of a secret.
+/// The replacement of a secret.
 pub const REDACTED: &str = "REDACTED";
 /// A shorter secret is taken out where it is configured only: elsewhere it would be a part of words.
 const SECRET_MIN: usize = 4;
 /// The networks of IPv4 for documentation (RFC 5737), by their first three bytes.
 const DOCUMENTATION: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
 
-/// What is known, and what stood for each address so far.
+/// Known secrets, and the replacement of each address.
 pub struct Redactor {
     takes_addresses: bool,
     secrets: Vec<String>,
@@ -26,7 +26,6 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// One that knows nothing yet.
     pub fn new(takes_addresses: bool) -> Self {
         Self {
             takes_addresses,
@@ -42,7 +41,7 @@ impl Redactor {
     pub fn learn_secret(&mut self, secret: &str) {
         if secret.len() >= SECRET_MIN && !self.secrets.iter().any(|known| known == secret) {
             self.secrets.push(secret.to_owned());
-            // One that is a part of another must not leave the rest of that.
+            // Longest first, so that a secret that is part of another leaves nothing behind.
             self.secrets.sort_by_key(|secret| usize::MAX - secret.len());
         }
     }
@@ -55,12 +54,12 @@ impl Redactor {
         }
     }
 
-    /// How many addresses have a stand-in.
+    /// Number of addresses replaced.
     pub fn addresses_replaced(&self) -> usize {
         self.addresses.len()
     }
 
-    /// What was done, for people.
+    /// Describes the replacements.
     pub fn summary(&self) -> String {
         let secrets = "secrets, keys and passwords removed";
         if !self.takes_addresses {
@@ -139,7 +138,7 @@ fn says_nothing(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified() || is_mask
 }
 
-/// The addresses in a text, and where they stand.
+/// Finds the addresses in a text.
 fn addresses(text: &str) -> Vec<(Range<usize>, IpAddr)> {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What a key does.
+//! Keys of the live view.
 #![expect(clippy::wildcard_enum_match_arm, reason = "other keys do nothing")]
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,28 +13,28 @@ pub enum Sort {
     /// How full their limits are.
     #[default]
     Level,
-    /// What is refused of them a second.
+    /// Rate of refused packets.
     Refused,
-    /// What is admitted of them a second.
+    /// Rate of admitted packets.
     Admitted,
     /// Their address.
     Source,
 }
 
-/// What somebody has chosen.
+/// The choices of the user.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Choice {
     /// The order of the sources.
     pub sort: Sort,
     /// Part of the address or the policy of those that are shown.
     pub filter: String,
-    /// Whether the picture stands still.
+    /// Whether refreshing is paused.
     pub paused: bool,
     /// The source that is marked.
     pub marked: Option<Prefix>,
     /// What keys are for.
     pub asked: Asked,
-    /// What was done last.
+    /// Result of the last action.
     pub said: String,
 }
 
@@ -50,12 +50,12 @@ pub enum Asked {
     Ban(Prefix),
 }
 
-/// What is to be done beside the screen.
+/// An action outside of the view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
     /// The end.
     Quit,
-    /// A ban, for so many seconds; `None` is forever.
+    /// Bans for a number of seconds, or permanently.
     Ban(Prefix, Option<f64>),
 }
 
@@ -164,7 +164,7 @@ impl Choice {
         }
     }
 
-    /// Marks the source so many places further.
+    /// Moves the selection.
     fn mark(&mut self, rows: &[Row], places: isize) {
         let shown = self.shown(rows);
         let place = shown.iter().position(|row| Some(row.source) == self.marked);

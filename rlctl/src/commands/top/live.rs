@@ -23,7 +23,7 @@ use crate::{
     report::Report,
 };
 
-/// Shows the view until somebody has seen enough.
+/// Shows the view until the user quits.
 pub fn run(count: u32, every: Duration, client: &Client) -> Result<Report, Failure> {
     let mut terminal = ratatui::try_init().map_err(|error| failed(&error))?;
     let ended = watch(&mut terminal, count, every, client);

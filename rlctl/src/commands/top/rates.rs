@@ -1,4 +1,4 @@
-//! The rates between two answers: what came a second, and who is busy.
+//! Rates between two answers, by verdict and source.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     phrase,
 };
 
-/// What the daemon told at one moment.
+/// The answers of the daemon at one moment.
 pub struct Sample {
     /// When it was asked.
     pub at: Instant,
@@ -58,9 +58,9 @@ impl Sample {
 pub struct Picture {
     /// When it was taken.
     pub at: Timestamp,
-    /// What came, the most first.
+    /// Rates by verdict, highest first.
     pub verdicts: Vec<VerdictRate>,
-    /// Who is busy, in the order of the daemon.
+    /// Sources, in the order of the daemon.
     pub sources: Vec<Row>,
 }
 
@@ -71,9 +71,9 @@ pub struct Row {
     pub source: Prefix,
     /// Its policy.
     pub policy: String,
-    /// Its limit with the least room.
+    /// The fullest limit.
     pub limit: Option<LimitState>,
-    /// What that limit admits of it a second, in the unit of the limit; `None` where that is not known.
+    /// Admitted rate in the unit of that limit, if known.
     pub admitted_per_second: Option<f64>,
     /// Packets a second that limits refused.
     pub refused_packets_per_second: f64,
@@ -86,7 +86,7 @@ pub struct Row {
 }
 
 impl Picture {
-    /// What came between two samples.
+    /// Computes the rates between two samples.
     pub fn between(before: &Sample, after: &Sample, at: Timestamp) -> Self {
         let seconds = after.at.saturating_duration_since(before.at);
         let seconds = seconds.max(Duration::from_millis(1)).as_secs_f64();
@@ -112,7 +112,7 @@ impl Row {
         self.limit.as_ref().map_or(0, percent)
     }
 
-    /// What is admitted of it a second, with the unit.
+    /// The admitted rate with its unit.
     pub fn admitted(&self) -> String {
         let of_bytes = |state: &LimitState| state.limit.unit() == LimitUnit::Bytes;
         let unit = phrase::when(self.limit.as_ref().is_some_and(of_bytes), "B");
@@ -158,7 +158,8 @@ fn row(before: Option<&TopSource>, source: &TopSource, seconds: f64) -> Row {
     }
 }
 
-/// What a limit has admitted a second: since its window opened, in the window behind it, or of a bucket since the last look.
+/// The admitted rate: since the window opened, over the previous window, or for a token bucket
+/// since the last refresh.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn admitted(before: Option<&LimitState>, state: &LimitState, seconds: f64) -> Option<f64> {
     let limit = &state.limit;
@@ -234,12 +235,13 @@ mod tests {
         check(bucket, Some(30), Some(95.0));
     }
 
-    /// What a limit of 100 a second admits of which 20 are used, half a second into its window, two seconds after `before`.
+    /// Checks the rate of a limit of 100 per second with 20 used, half a second into its window and
+    /// two seconds after `before`.
     fn check(algorithm: Algorithm, before: Option<u64>, expected: Option<f64>) {
         check_used(algorithm, 20, before, expected);
     }
 
-    /// The same of another use.
+    /// The same with another usage.
     fn check_used(algorithm: Algorithm, used: u64, before: Option<u64>, expected: Option<f64>) {
         let before = before.map(|used| state(algorithm, used));
         let rate = admitted(before.as_ref(), &state(algorithm, used), 2.0);

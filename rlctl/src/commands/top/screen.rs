@@ -20,8 +20,8 @@ use crate::{commands::stats::VerdictRate, output::printable, phrase};
 const REFUSED_RATE: usize = 4;
 const LIMIT: usize = 7;
 const SENDS: usize = 8;
-/// The columns that a narrow terminal does without, the first one first: limit, policy, what is counted beside the rate that is refused, and
-/// what a source sends.
+/// Columns that are hidden on a narrow terminal, in this order: limit, policy, counters beside the
+/// refused rate, and packets sent.
 const GIVE_WAY: [usize; 5] = [LIMIT, 1, 5, 2, SENDS];
 const VERDICT_HEAD: [&str; 4] = ["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"];
 /// How many verdicts are shown.
@@ -56,7 +56,7 @@ pub fn draw(
     frame.render_widget(Paragraph::new(last_line(choice)), foot);
 }
 
-/// What is attached and where, and what is wrong.
+/// The line with interfaces and failures.
 fn title(status: Option<&Status>, choice: &Choice, now: &Zoned) -> Line<'static> {
     let mut spans = vec![
         Span::styled("rlctl top ", HEAD),
@@ -172,7 +172,7 @@ fn fitting(widths: [u16; 9], room: u16) -> Vec<usize> {
     kept
 }
 
-/// What is reported of a source, and how it looks.
+/// Cells of a source with their styles.
 fn source(row: &Row, now: &Zoned) -> ([String; 9], [Style; 9]) {
     let mut texts = super::cells(row, now);
     if row.refused_packets_per_second <= 0.0 {
@@ -193,7 +193,7 @@ fn header<'a>(names: impl IntoIterator<Item = &'a str>) -> Cells<'static> {
     cells(names.into_iter().map(cell))
 }
 
-/// A row of texts under the names of their columns: words stand left, and numbers, behind a `>`, right.
+/// A row under its columns: words are left-aligned, numbers (`>`) right-aligned.
 fn cells<'a>(cells: impl IntoIterator<Item = ((&'a str, String), Style)>) -> Cells<'static> {
     let lines = cells.into_iter().map(|((column, text), style)| {
         let line = Line::from(Span::styled(printable(&text), style));

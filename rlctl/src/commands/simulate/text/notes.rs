@@ -1,10 +1,9 @@
-//! What is good to know about a simulation.
+//! Notes about a simulation.
 
 use ratelimit_core::{config::StateStore, simulation::answer::Answer};
 
 use crate::phrase;
 
-/// What is good to know.
 pub fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
     let time = &answer.time;
@@ -152,7 +151,7 @@ mod tests {
         assert!(reported.contains(expected), "{reported}");
     }
 
-    /// What is said of no packets.
+    /// An answer without packets.
     fn answer(text: &str) -> Answer {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.toml");
