@@ -6,11 +6,11 @@ use roff::{Roff, bold, roman};
 
 use crate::{DATE, MANUAL, Page, SOURCE};
 
-/// The page of a command, and those of its verbs.
+/// Returns the page of a command, and those of its verbs.
 ///
 /// # Panics
 ///
-/// Never: what is written is a string.
+/// Never: writing to a string does not fail.
 pub fn pages(mut command: Command, section: &str, related: &[&str]) -> Vec<Page> {
     command = command.disable_help_subcommand(true);
     command.build();
@@ -61,7 +61,8 @@ fn page(command: &Command, name: &str, section: &str, related: &[&str]) -> std::
     Ok(String::from_utf8_lossy(&page).into_owned() + &below)
 }
 
-/// What stands below the options: a block with a heading becomes a section of lines as they are, another one a paragraph.
+/// Formats the text after the options: a block with a heading becomes a section of verbatim lines,
+/// any other block a paragraph.
 fn notes(after: &str) -> String {
     let mut roff = Roff::new();
     for block in after.split("\n\n").filter(|block| !block.is_empty()) {

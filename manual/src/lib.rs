@@ -10,7 +10,7 @@ use std::{env, fs, path::Path};
 
 pub use self::command::pages;
 
-/// Set, it writes the pages in place of comparing them.
+/// If set, the tests write the pages instead of comparing them.
 const WRITE: &str = "RATELIMIT_WRITE";
 
 /// The name and the title of the manual, and the date of the release.
@@ -23,7 +23,7 @@ const DATE: &str = "2026-11-28";
 pub struct Page {
     /// The name of the file.
     pub file: String,
-    /// Its text, for `man`.
+    /// Source text for `man`.
     pub text: String,
 }
 
