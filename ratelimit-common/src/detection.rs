@@ -5,7 +5,7 @@ use crate::{
     tables::FamilyTables,
 };
 
-/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers whether it is the one that bans.
+/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers whether a ban is due.
 #[inline(always)]
 pub fn count<A: Address>(
     source: &A,
@@ -24,7 +24,7 @@ pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a B
 }
 
 /// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many
-/// bans. Then it stays limited.
+/// bans. Then it stays limited. Strikes of a connection are followed by others before they ban ([`BanRule::confirm`]).
 #[inline(always)]
 pub fn detect<A, T>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>, tables: &T)
 where
@@ -34,14 +34,19 @@ where
     let Some((policy, rule)) = policy.and_then(|policy| Some((policy, policy.ban()?))) else {
         return;
     };
-    let standing = if FamilyTables::<A>::is_connected(tables, strike) {
+    let is_connected = FamilyTables::<A>::is_connected(tables, strike.frame);
+    if !rule.bans_unverified() && !tables.confirm_strike(source, policy, strike, is_connected) {
+        if !is_connected {
+            tables.count_detection(Detection::Unverified);
+        }
+        return;
+    }
+    let standing = if is_connected {
         Standing::Verified
     } else {
         Standing::Unverified
     };
-    let detection = if standing == Standing::Unverified && !rule.bans_unverified() {
-        Detection::Unverified
-    } else if !tables.may_detect(standing, strike.at) {
+    let detection = if !tables.may_detect(standing, strike.at) {
         Detection::TooMany
     } else if tables.ban(source, Detected::new(policy, rule, strike)) {
         Detection::Banned

@@ -50,6 +50,8 @@ pub enum Feature {
     Interfaces = 20,
     /// Classes by destination.
     ToClasses = 22,
+    /// Second allowances for established connections.
+    Established = 23,
     /// A limit that is a sliding window.
     SlidingWindow = 32,
     /// A limit that is a token bucket.
@@ -99,6 +101,7 @@ const OF_SETTINGS: u64 = bits(&[
     Feature::Challenge,
     Feature::Interfaces,
     Feature::ToClasses,
+    Feature::Established,
 ]);
 
 /// The features of policies.

@@ -5,7 +5,7 @@ use crate::{
     challenge::{self, ChallengeState, InSegment, query},
     charge::outcome::Outcome,
     classify::{self, Classified, Wanted},
-    detection,
+    detection, established,
     layers::{self, NO_DESTINATION},
     list::Listed,
     node,
@@ -153,6 +153,16 @@ where
         arrival: &Arrival,
     ) -> Outcome {
         layers::charge_destination(source, policy, arrival, self)
+    }
+
+    fn charge_established(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        frame: Cursor<'_>,
+        arrival: &Arrival,
+    ) -> bool {
+        established::charge(source, policy, frame, arrival, self)
     }
 
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {

@@ -1,9 +1,11 @@
 //! The sentence an operator can say: allow beats ban beats limit.
 
 use crate::{
-    Address, Arrival, Cursor, DropReason, Family, Flow, Instant, PassReason, Verdict, challenge,
+    Address, Arrival, Cursor, DropReason, Family, Flow, Instant, PassReason, Policy, Verdict,
+    challenge,
     charge::{Outcome, Refusal},
     classify::Classified,
+    established,
     features::{self, Feature},
     flow::Content,
     layers::{self, NO_DESTINATION},
@@ -141,6 +143,9 @@ where
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(passed(outcome));
     };
+    if is_of_connection(outcome, &source, policy, frame, &arrival, tables) {
+        return Verdict::Pass(PassReason::Established);
+    }
     if refusal.reason.is_of_source() {
         tables.count_refusal(&source, now);
         let strike = Strike {
@@ -190,6 +195,21 @@ const fn passed(outcome: Outcome) -> PassReason {
         Outcome::EXEMPT => PassReason::Exempt,
         _ => PassReason::Conforming,
     }
+}
+
+/// Whether a packet that was refused is one of an established connection, and passes within its second allowance.
+#[inline(always)]
+fn is_of_connection<A: Address>(
+    outcome: Outcome,
+    source: &A,
+    policy: Option<&Policy>,
+    frame: Cursor<'_>,
+    arrival: &Arrival,
+    tables: &impl FamilyPlacement<A>,
+) -> bool {
+    arrival.settings.has_established()
+        && established::is_asked(outcome, policy)
+        && tables.charge_established(source, policy, frame, arrival)
 }
 
 /// Whether a policy has banned a source.

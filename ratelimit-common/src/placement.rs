@@ -83,6 +83,15 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
     fn charge_destination(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival)
     -> Outcome;
 
+    /// [`established::charge`](crate::established::charge).
+    fn charge_established(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        frame: Cursor<'_>,
+        arrival: &Arrival,
+    ) -> bool;
+
     /// [`detection::count`](crate::detection::count).
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
 

@@ -40,7 +40,9 @@ pub struct Policy {
     slot: u32,
     /// A bit for each limit that has no room for any packet.
     denying: u32,
-    reserved: [u64; 6],
+    /// The index of the policy of established connections, plus one; 0 for none.
+    established: u32,
+    reserved: [u32; 11],
 }
 const _: () = assert!(size_of::<Policy>() == 7 * 64);
 const _: () = assert!(offset_of!(Policy, limits) + size_of::<Limit>() <= 64);
@@ -50,6 +52,7 @@ const HAS_LOG: u8 = 1 << 1;
 const OF_PREFIXES: u8 = 1 << 2;
 const OF_DESTINATION: u8 = 1 << 3;
 const OF_CLUSTER: u8 = 1 << 4;
+const WITHOUT_BUDGET: u8 = 1 << 5;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
@@ -279,6 +282,38 @@ impl Policy {
     #[inline(always)]
     pub const fn has_further(&self) -> bool {
         self.further != 0
+    }
+
+    /// The same, where packets of established connections that its limits refuse are charged to the policy at `index`.
+    pub const fn with_established(self, index: u32) -> Self {
+        Self {
+            established: index.wrapping_add(1),
+            ..self
+        }
+    }
+
+    /// The index of the policy of established connections; `None` where there is none.
+    #[inline(always)]
+    pub const fn established(&self) -> Option<u32> {
+        match self.established {
+            0 => None,
+            index => Some(index.wrapping_sub(1)),
+        }
+    }
+
+    /// The same as one of established connections: the budget for new sources is not asked for its state. Sources that
+    /// are forged have none.
+    pub const fn for_established(self) -> Self {
+        Self {
+            flags: self.flags | WITHOUT_BUDGET,
+            ..self
+        }
+    }
+
+    /// Whether its state is made without a budget for new sources.
+    #[inline(always)]
+    pub const fn is_without_budget(&self) -> bool {
+        self.flags & (OF_PREFIXES | WITHOUT_BUDGET) != 0
     }
 
     /// The same with a rule for sources that go on over its limits.

@@ -56,6 +56,7 @@ const CHALLENGE: u32 = 1 << 19;
 const INTERFACES: u32 = 1 << 20;
 const OBSERVE_HERE: u32 = 1 << 21;
 const TO_CLASSES: u32 = 1 << 22;
+const ESTABLISHED: u32 = 1 << 23;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
@@ -162,6 +163,11 @@ impl Settings {
         } else {
             settings
         }
+    }
+
+    /// The same with policies that have a second allowance for established connections.
+    pub const fn with_established(self) -> Self {
+        self.with(ESTABLISHED)
     }
 
     /// The same with policies that ban.
@@ -383,6 +389,12 @@ impl Settings {
     #[inline(always)]
     pub fn has_detection(self) -> bool {
         self.uses::<{ Feature::Detection as u8 }>()
+    }
+
+    /// Whether established connections may have a [second allowance](crate::established).
+    #[inline(always)]
+    pub fn has_established(self) -> bool {
+        self.uses::<{ Feature::Established as u8 }>()
     }
 
     /// Whether user space gets a sample of all packets.

@@ -204,7 +204,7 @@ fn charge_all<A: Address>(
 /// Whether sources of `policy` that have no state need a budget.
 #[inline(always)]
 fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
-    arrival.settings.has_new_sources() && !policy.is_of_prefixes()
+    arrival.settings.has_new_sources() && !policy.is_without_budget()
 }
 
 /// Whose state is to be made: that of `address`, a source or an overflow bucket.

@@ -18,14 +18,22 @@ use crate::{
 /// changes, and when the source comes under another policy.
 const COUNT_BITS: u32 = 24;
 
+/// The strikes that must be of an established connection, in a row, before a source is banned that could be forged: the one that a ban
+/// takes, and those that follow it. A forger who does not know the ports of a connection hits them once in about 28,000 packets
+/// (`net.ipv4.ip_local_port_range`), so one strike can be had for a minute of packets, and three in a row cannot.
+pub const CONFIRMATIONS: u32 = 3;
+
 /// The most strikes that a ban may take.
-pub const AFTER_MAX: u32 = (1 << COUNT_BITS) - 1;
+pub const AFTER_MAX: u32 = (1 << COUNT_BITS) - CONFIRMATIONS;
 
 /// The shortest time that strikes may be counted in: 1,000 ticks of 2^16 ns.
 pub const WITHIN_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8));
 
 /// How often a strike is tried before it is not counted. A limit gives up sooner, and refuses; a strike would be lost.
 const ATTEMPTS: usize = 16;
+
+/// The strikes behind the one that a ban takes.
+const FOLLOWING: u64 = CONFIRMATIONS as u64 - 1;
 
 /// When a policy bans: after so many strikes within a window, for so long.
 #[derive(
@@ -48,7 +56,12 @@ impl BanRule {
             return None;
         }
         Some(Self {
-            window: FixedWindow::with_count_bits(COUNT_BITS, after.get().into(), within).ok()?,
+            window: FixedWindow::with_count_bits(
+                COUNT_BITS,
+                u64::from(after.get()).saturating_add(FOLLOWING),
+                within,
+            )
+            .ok()?,
             for_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
             unverified: 0,
         })
@@ -71,7 +84,7 @@ impl BanRule {
     /// How many strikes it takes.
     #[inline(always)]
     pub const fn after(&self) -> u64 {
-        self.window.amount()
+        self.window.amount().saturating_sub(FOLLOWING)
     }
 
     /// How long the ban is.
@@ -96,16 +109,38 @@ impl BanRule {
         Instant::from_nanos(now.as_nanos().saturating_add(self.for_ns))
     }
 
-    /// Counts a strike in the word at index 0, and answers whether it is the one that bans. The count begins anew with it.
+    /// Counts a strike in the word at index 0, and answers whether a ban is due. If the rule bans sources that may be forged, this is
+    /// the strike that bans, and the count begins anew. Otherwise the strike is not counted yet: [`confirm`](Self::confirm) does that.
     #[inline(always)]
     pub fn strike(&self, words: &impl Words, now: Instant) -> bool {
         let mut word = words.load(0);
         for _ in 0..ATTEMPTS {
             // Where the rule has become stricter meanwhile, there is no room: this strike is the last as well.
             let next = self.window.step(word, now, 1).unwrap_or(0);
-            let is_last = next == 0 || self.window.used(next, now) >= self.after();
-            match words.compare_exchange(0, word, if is_last { 0 } else { next }) {
-                Ok(()) => return is_last,
+            let is_due = next == 0 || self.window.used(next, now) >= self.after();
+            if is_due && !self.bans_unverified() {
+                return true;
+            }
+            match words.compare_exchange(0, word, if is_due { 0 } else { next }) {
+                Ok(()) => return is_due,
+                Err(actual) => word = actual,
+            }
+        }
+        false
+    }
+
+    /// Counts a strike with which a ban is due, and answers whether it bans: the last of [`CONFIRMATIONS`] in a row that were of an
+    /// established connection. A strike that is not begins the count anew. A strike counts here only after its connection was found, so
+    /// no number of CPUs bans with fewer.
+    #[inline(always)]
+    pub fn confirm(&self, words: &impl Words, is_connected: bool, now: Instant) -> bool {
+        let mut word = words.load(0);
+        for _ in 0..ATTEMPTS {
+            let next = self.window.step(word, now, 1).unwrap_or(0);
+            let is_last = next == 0 || self.window.used(next, now) >= self.window.amount();
+            let kept = if is_last || !is_connected { 0 } else { next };
+            match words.compare_exchange(0, word, kept) {
+                Ok(()) => return is_last && is_connected,
                 Err(actual) => word = actual,
             }
         }
@@ -178,6 +213,42 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_may_be_forged_is_banned_with_three_strikes_of_a_connection_in_a_row() {
+        // After the strikes that a ban takes but one.
+        let check = |after: u32, connected: &[bool], expected: &[bool]| {
+            let rule = BanRule {
+                unverified: 0,
+                ..rule(after, Duration::from_secs(1))
+            };
+            let (word, now) = (Word::default(), Instant::from_nanos(1 << 40));
+            for _ in 1..after {
+                assert!(!rule.strike(&word, now));
+            }
+            let bans = connected.iter().map(|is_connected| {
+                // Any number of CPUs may be between their strike and its confirmation.
+                let is_due = (0..3).map(|_| rule.strike(&word, now)).last();
+                is_due == Some(true) && rule.confirm(&word, *is_connected, now)
+            });
+            let bans: std::vec::Vec<bool> = bans.collect();
+            assert_eq!(bans, expected, "{after}");
+        };
+        for after in [1, 2, 5, AFTER_MAX.min(1000)] {
+            check(after, &[true, true, true], &[false, false, true]);
+        }
+        check(
+            1,
+            &[true, true, false, true, true, true, true],
+            &[false, false, false, false, false, true, false],
+        );
+        check(1, &[false; 9], &[false; 9]);
+        let rule = BanRule {
+            unverified: 0,
+            ..rule(AFTER_MAX, Duration::from_hours(24))
+        };
+        assert_eq!(rule.after(), AFTER_MAX.into());
+    }
+
+    #[test]
     fn what_cannot_be_counted_is_no_rule() {
         let one = NonZeroU32::MIN;
         let too_many = NonZeroU32::new(AFTER_MAX + 1).unwrap();
@@ -229,7 +300,8 @@ mod tests {
 
     fn rule(after: u32, within: Duration) -> BanRule {
         let after = NonZeroU32::new(after).unwrap();
-        BanRule::new(after, within, Duration::from_mins(10)).unwrap()
+        let rule = BanRule::new(after, within, Duration::from_mins(10)).unwrap();
+        rule.for_unverified()
     }
 
     #[derive(Default)]

@@ -127,8 +127,17 @@ pub trait FamilyTables<A: Address> {
     /// Counts a strike of `source` by `rule`. Answers what [`BanRule::strike`] does.
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool;
 
-    /// Whether the packet is one of a TCP connection with this host that has been established.
-    fn is_connected(&self, strike: &Strike<'_>) -> bool;
+    /// Counts a strike of `source`, with which a ban by `policy` is due. Answers what [`BanRule::confirm`] does.
+    fn confirm_strike(
+        &self,
+        source: &A,
+        policy: &Policy,
+        strike: &Strike<'_>,
+        is_connected: bool,
+    ) -> bool;
+
+    /// Whether the packet in `frame` is one of a TCP connection with this host that has been established.
+    fn is_connected(&self, frame: Cursor<'_>) -> bool;
 
     /// Whether a source has to [prove itself](crate::challenge::is_unproved) for the packet, and has not.
     #[inline(always)]

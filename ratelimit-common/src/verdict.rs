@@ -33,6 +33,8 @@ pub enum PassReason {
     Exempt = 7,
     /// The packet proves that its source receives what is sent to it.
     Verified = 8,
+    /// A limit had no room, and the second allowance for established connections had.
+    Established = 9,
 }
 
 /// Why a packet is dropped.
@@ -131,7 +133,7 @@ impl Verdict {
 
 impl PassReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NotIp,
         Self::NeighbourDiscovery,
         Self::Allowed,
@@ -141,6 +143,7 @@ impl PassReason {
         Self::NewSources,
         Self::Exempt,
         Self::Verified,
+        Self::Established,
     ];
 
     /// The reason whose number is `number`.
@@ -160,6 +163,7 @@ impl PassReason {
             Self::NewSources => "new-sources",
             Self::Exempt => "exempt",
             Self::Verified => "verified",
+            Self::Established => "established",
         }
     }
 }
@@ -264,6 +268,6 @@ mod tests {
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(PassReason::from_number(9), None);
+        assert_eq!(PassReason::from_number(10), None);
     }
 }

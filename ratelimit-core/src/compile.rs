@@ -51,7 +51,8 @@ use crate::{
     lists::{Reading, merge},
     memory_tables::MemoryTables,
     policies::{
-        DEFAULT, NODE, Named, Policies, TooManyPolicies, Used, destination_name, interface_name,
+        DEFAULT, NODE, Named, Policies, Role, TooManyPolicies, Used, destination_name,
+        interface_name,
     },
     prefix::Prefix,
     rules::{CountedPolicy, Rules, Statement},
@@ -240,7 +241,14 @@ pub fn compile_policies(
         let terms = terms(&named.policy, &named.limits);
         named.policy = named.policy.on_terms(terms);
     }
-    for (policy, named) in wanted.iter().zip(compiled) {
+    // Those of established connections first: the others say at which index theirs is.
+    let mut compiled: Vec<_> = wanted.iter().zip(compiled).collect();
+    compiled.sort_by_key(|(policy, _)| policy.role != Role::Established);
+    for (policy, mut named) in compiled {
+        let established = policy.established.as_ref();
+        if let Some(established) = established.and_then(|name| policies.get(name)) {
+            named.policy = named.policy.with_established(established.index);
+        }
         policies.assign(&policy.name, named, &in_datapath)?;
     }
     let names: HashSet<&str> = wanted.iter().map(|policy| policy.name.as_str()).collect();
@@ -475,6 +483,12 @@ fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) 
     }
     if !interfaces(policies, &intent.config).is_empty() {
         settings = settings.with_interfaces();
+    }
+    if policies
+        .iter()
+        .any(|(_, named)| named.role == Role::Established)
+    {
+        settings = settings.with_established();
     }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();

@@ -14,6 +14,7 @@ mod target;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    iter,
     sync::Arc,
 };
 
@@ -33,7 +34,7 @@ use self::{
 };
 use crate::{
     ban::BanSpec,
-    config::Config,
+    config::{Config, PolicyConfig},
     detection::Answer,
     ip_family::IpFamily,
     limit::LimitSpec,
@@ -41,7 +42,8 @@ use crate::{
     log_size::LogSize,
     origin::Origin,
     policies::{
-        DEFAULT, NODE, Role, aggregate_name, destination_name, interface_name, is_detected,
+        DEFAULT, NODE, Role, aggregate_name, destination_name, established_name, interface_name,
+        is_detected,
     },
     prefix::Prefix,
 };
@@ -160,6 +162,8 @@ pub struct WantedPolicy<'a> {
     pub role: Role,
     /// When a source that keeps exceeding the limits is banned.
     pub ban: Option<BanSpec>,
+    /// The name of the second allowance of its sources for established connections.
+    pub established: Option<String>,
 }
 
 impl<'a> WantedPolicy<'a> {
@@ -180,6 +184,7 @@ impl<'a> WantedPolicy<'a> {
             further_observe: false,
             role,
             ban: None,
+            established: None,
         }
     }
 
@@ -562,10 +567,14 @@ impl Intent {
                 ..WantedPolicy::new(target.policy_name(), limits, observe, Role::Sources)
             }
         };
-        let mut wanted = vec![of_sources(Target::Default)];
+        let mut wanted = vec![WantedPolicy {
+            established: self.established_of(DEFAULT, &self.config.default_policy),
+            ..of_sources(Target::Default)
+        }];
         let configured = self.config.policies.iter();
         wanted.extend(configured.map(|(name, policy)| WantedPolicy {
             ban: policy.ban,
+            established: self.established_of(name, policy),
             ..WantedPolicy::new(name.clone(), &policy.limits, policy.observe, Role::Sources)
         }));
         let runtime = self.limits_in_force();
@@ -578,6 +587,30 @@ impl Intent {
         wanted.extend(limited);
         wanted.extend(self.wide_policies());
         wanted
+    }
+
+    /// The name of the second allowance of a policy, where it has one. With runtime limits a policy has none: they say what its sources
+    /// may send.
+    fn established_of(&self, name: &str, policy: &PolicyConfig) -> Option<String> {
+        let is_default = name == DEFAULT;
+        let is_replaced = is_default && self.limits_of(Target::Default).is_some();
+        (!is_replaced && !policy.established.is_empty()).then(|| established_name(name))
+    }
+
+    /// The second allowances for established connections.
+    fn established_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
+        let default = (DEFAULT, &self.config.default_policy);
+        let named = self.config.policies.iter();
+        let all = iter::once(default).chain(named.map(|(name, policy)| (name.as_str(), policy)));
+        all.filter_map(|(name, policy)| {
+            let own = self.established_of(name, policy)?;
+            Some(WantedPolicy::new(
+                own,
+                &policy.established,
+                false,
+                Role::Established,
+            ))
+        })
     }
 
     /// The name of the policy that the sources of a prefix would be under without runtime limits of just this prefix.
@@ -602,7 +635,9 @@ impl Intent {
         let node = (!node.limits.is_empty())
             .then(|| WantedPolicy::new(NODE.to_owned(), &node.limits, node.observe, Role::Node));
         let wide = levels.chain(self.interface_policies());
-        wide.chain(self.destination_policies()).chain(node)
+        wide.chain(self.destination_policies())
+            .chain(node)
+            .chain(self.established_policies())
     }
 
     fn interface_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
@@ -652,7 +687,7 @@ fn of_sources(config: &Config) -> impl Iterator<Item = &Vec<LimitSpec>> {
     let levels = families.flat_map(|family| config.aggregate.levels(family));
     let destinations = config.destinations.values();
     policies
-        .map(|policy| &policy.limits)
+        .flat_map(|policy| [&policy.limits, &policy.established])
         .chain(levels.map(|level| &level.limits))
         .chain(destinations.map(|destination| &destination.source_limits))
 }

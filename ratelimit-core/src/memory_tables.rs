@@ -12,7 +12,7 @@ mod recent;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::atomic::AtomicU64,
 };
 
@@ -37,7 +37,7 @@ use ratelimit_common::{
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
-    parse::{Inner, LinkLayer, Tunnels, ipv6},
+    parse::{self, Connection, Inner, LinkLayer, Tunnels, ipv6},
     refused,
     store::{InsertError, Store},
     strikes::Strike,
@@ -196,6 +196,22 @@ impl MemoryTables {
         match source {
             IpAddr::V4(source) => self.ipv4.verify(source.into(), verified),
             IpAddr::V6(source) => self.ipv6.verify(source.into(), verified),
+        }
+    }
+
+    /// Notes that this host has an established TCP connection with `peer` at its own end.
+    pub fn connect(&mut self, peer: SocketAddr, own: SocketAddr) {
+        let ports = [peer, own].map(|end| end.port().to_be_bytes());
+        match [peer.ip(), own.ip()] {
+            [IpAddr::V4(peer), IpAddr::V4(own)] => self.ipv4.connect(Connection {
+                addresses: [peer.into(), own.into()],
+                ports,
+            }),
+            [IpAddr::V6(peer), IpAddr::V6(own)] => self.ipv6.connect(Connection {
+                addresses: [peer.into(), own.into()],
+                ports,
+            }),
+            [IpAddr::V4(_), IpAddr::V6(_)] | [IpAddr::V6(_), IpAddr::V4(_)] => {}
         }
     }
 
@@ -381,9 +397,22 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).count_strike(*source, rule, now)
     }
 
-    /// There is no network here: nobody is connected.
-    fn is_connected(&self, _: &Strike<'_>) -> bool {
-        false
+    fn confirm_strike(
+        &self,
+        source: &A,
+        policy: &Policy,
+        strike: &Strike<'_>,
+        is_connected: bool,
+    ) -> bool {
+        policy.ban().is_some_and(|rule| {
+            A::family(self.tables).confirm_strike(*source, rule, is_connected, strike.at)
+        })
+    }
+
+    /// There is no network here: connected are the sources that somebody [says](MemoryTables::connect) are.
+    fn is_connected(&self, frame: Cursor<'_>) -> bool {
+        let connection = A::connection(frame, self.link_layer(), self.inner(frame));
+        connection.is_some_and(|connection| A::family(self.tables).has(&connection))
     }
 
     fn is_unproved(&self, source: &A, strike: &Strike<'_>) -> bool {
@@ -535,17 +564,41 @@ impl<A: InMemory> Store<A> for At<'_> {
 /// The address families, each with its part of the tables.
 trait InMemory: Address + InSegment + IpAddress + std::hash::Hash + Default {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
+
+    /// The ends of a whole TCP segment.
+    fn connection(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        inner: Inner,
+    ) -> Option<Connection<Self>>;
 }
 
 impl InMemory for Ipv4 {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
         &tables.ipv4
     }
+
+    fn connection(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        inner: Inner,
+    ) -> Option<Connection<Self>> {
+        Connection::of_ipv4(frame, link_layer, inner, parse::Wanted::Segment)
+    }
 }
 
 impl InMemory for Ipv6 {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
         &tables.ipv6
+    }
+
+    fn connection(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        inner: Inner,
+    ) -> Option<Connection<Self>> {
+        let wanted = parse::Wanted::Segment;
+        Connection::of_ipv6(frame, link_layer, inner, wanted, ipv6::walk, |it| it)
     }
 }
 

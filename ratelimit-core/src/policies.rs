@@ -24,6 +24,12 @@ pub fn interface_name(interface: &str) -> String {
 /// How the names of policies begin whose sources have part in an attack. No policy of a configuration can have such a name.
 pub const DETECTED: &str = "[detected] ";
 
+/// The name of the second allowance that the sources of a policy have for established connections. No policy of a
+/// configuration can have it.
+pub fn established_name(policy: &str) -> String {
+    format!("[established] {policy}")
+}
+
 /// A policy under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
@@ -122,6 +128,8 @@ pub fn is_detected(name: &str) -> bool {
 pub enum Role {
     /// Those of each of its sources.
     Sources,
+    /// Those of each source, for established connections that the limits of its policy refuse.
+    Established,
     /// Those of each prefix of a length.
     Prefixes(IpFamily, u8),
     /// Those of the addresses of a prefix together, as destinations.
@@ -349,7 +357,11 @@ impl Policies {
     pub fn of_destinations(&self) -> impl Iterator<Item = (Prefix, &str, &Named)> {
         self.iter().filter_map(|(name, named)| match named.role {
             Role::Destination(prefix) => Some((prefix, name, named)),
-            Role::Prefixes(..) | Role::Sources | Role::Interface | Role::Node => None,
+            Role::Prefixes(..)
+            | Role::Sources
+            | Role::Established
+            | Role::Interface
+            | Role::Node => None,
         })
     }
 

@@ -8,10 +8,21 @@ use crate::{
     maps::{self, FamilyMaps},
 };
 
-/// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether it bans.
+/// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether a ban is due.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
     find(source).is_some_and(|word| rule.strike(&MapWord(word), now))
+}
+
+/// Counts a strike of `source` with which a ban by `rule` is due. Answers whether it bans.
+#[inline(always)]
+pub fn confirm<A: FamilyMaps>(
+    source: &A,
+    rule: &BanRule,
+    is_connected: bool,
+    now: Instant,
+) -> bool {
+    find(source).is_some_and(|word| rule.confirm(&MapWord(word), is_connected, now))
 }
 
 /// The strikes of a source, which are made where it has none; `None` where there is no room.

@@ -9,6 +9,7 @@ mod challenge;
 mod classes;
 mod destinations;
 mod entry_counters;
+mod established;
 mod events;
 mod family;
 mod headers;
@@ -29,9 +30,9 @@ use ratelimit_common::{
 };
 
 pub use self::{
-    bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, events::*, family::*,
-    headers::*, layers::*, leases::*, logs::*, neighbours::*, new_sources::*, node::*,
-    source_limits::*, strikes::*, words::*,
+    bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, established::*,
+    events::*, family::*, headers::*, layers::*, leases::*, logs::*, neighbours::*, new_sources::*,
+    node::*, source_limits::*, strikes::*, words::*,
 };
 
 /// The settings of a packet stand above its size, and its classes above them.

@@ -245,7 +245,18 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn is_connected(&self, _: &Strike<'_>) -> bool {
+    fn confirm_strike(
+        &self,
+        source: &A,
+        policy: &Policy,
+        strike: &Strike<'_>,
+        is_connected: bool,
+    ) -> bool {
+        subprograms::confirm_strike(source, policy, strike, is_connected)
+    }
+
+    #[inline(always)]
+    fn is_connected(&self, _: Cursor<'_>) -> bool {
         subprograms::is_connected::<A>(self.context)
     }
 
@@ -421,6 +432,17 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         arrival: &Arrival,
     ) -> Outcome {
         subprograms::charge_destination(source, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_established(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        _: Cursor<'_>,
+        arrival: &Arrival,
+    ) -> bool {
+        subprograms::charge_established(self.context, source, policy, arrival)
     }
 
     /// A refusal that leads to no ban costs no call.

@@ -33,6 +33,7 @@ mod detection;
 mod doctor;
 mod ends;
 mod entry_counters;
+mod established;
 mod events;
 mod exactness;
 mod exactness_matrix;

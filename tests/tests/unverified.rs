@@ -4,13 +4,14 @@ use std::{
     io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     num::NonZeroU32,
+    thread,
     time::Duration,
 };
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
     Address, BanBudget, BanBudgets, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit,
-    detected::Detection, layout::clock,
+    detected::Detection, layout::clock, strikes::CONFIRMATIONS,
 };
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
@@ -111,6 +112,60 @@ fn a_forged_packet_of_somebody_elses_address_does_not_ban_who_is_connected() {
         let mut text = [0; 10];
         peer.read_exact(&mut text).unwrap();
         assert_eq!(&text, b"still here");
+    }
+}
+
+/// A forger who tries ports hits those of a connection now and then. Each hit that comes alone bans nobody, even if it is the strike with
+/// which a ban is due.
+#[test]
+fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_nobody() {
+    require_root!();
+    for mode in MODES {
+        let lab = connected_lab();
+        let program = attached(&lab, mode);
+        let [near, far] = ENDS[0];
+        let listener = listen(&lab, near);
+        let stream = connect(&lab, near);
+        let (_peer, from) = listener.accept().unwrap();
+        let IpAddr::V4(victim) = far else {
+            unreachable!()
+        };
+        let packet = |port: u16| {
+            let mut header = [0; 20];
+            header[..2].copy_from_slice(&port.to_be_bytes());
+            header[2..4].copy_from_slice(&PORT.to_be_bytes());
+            header[12..14].copy_from_slice(&[5 << 4, ACK]);
+            let frame = Frame::ethernet().ipv4(victim).protocol(6, &header);
+            frame.build_to(near)
+        };
+        let (missed, hit) = (packet(from.port() ^ 1), packet(from.port()));
+        let sender = Sender::new(&lab.far).unwrap();
+        // The handshake has used some of the limit. After a detection the count begins anew.
+        wait_until("a detection", || {
+            sender.send(&missed).unwrap();
+            thread::sleep(Duration::from_millis(5));
+            detections(&program)[1] == 1
+        });
+        // With the strike that a ban takes, with the one behind it, and with all but the last of those that confirm it.
+        for hits in 1..CONFIRMATIONS {
+            for _ in 0..10 {
+                for _ in 1..AFTER {
+                    sender.send(&missed).unwrap();
+                }
+                for _ in 0..hits {
+                    sender.send(&hit).unwrap();
+                }
+                sender.send(&missed).unwrap();
+            }
+        }
+        wait_until("21 detections", || detections(&program)[1] >= 21);
+        assert_eq!(detections(&program), [0, 21, 0, 0], "{mode:?}");
+        assert_eq!(banned(&program), Vec::<IpAddr>::new());
+        for _ in 0..AFTER + u64::from(CONFIRMATIONS) {
+            sender.send(&hit).unwrap();
+        }
+        wait_until("a ban", || banned(&program) == [far]);
+        drop(stream);
     }
 }
 

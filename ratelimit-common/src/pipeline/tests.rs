@@ -716,8 +716,12 @@ impl FamilyTables<Ipv4> for Fake {
         self.strikes.get().is_multiple_of(rule.after())
     }
 
-    fn is_connected(&self, strike: &Strike<'_>) -> bool {
-        assert_eq!(strike.frame.frame_bytes(), 34);
+    fn confirm_strike(&self, _: &Ipv4, _: &Policy, _: &Strike<'_>, is_connected: bool) -> bool {
+        is_connected
+    }
+
+    fn is_connected(&self, frame: Cursor<'_>) -> bool {
+        assert_eq!(frame.frame_bytes(), 34);
         self.is_connected
     }
 
@@ -759,7 +763,11 @@ impl FamilyTables<Ipv6> for Fake {
         unreachable!()
     }
 
-    fn is_connected(&self, _: &Strike<'_>) -> bool {
+    fn confirm_strike(&self, _: &Ipv6, _: &Policy, _: &Strike<'_>, _: bool) -> bool {
+        unreachable!()
+    }
+
+    fn is_connected(&self, _: Cursor<'_>) -> bool {
         unreachable!()
     }
 

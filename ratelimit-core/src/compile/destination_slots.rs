@@ -27,7 +27,7 @@ pub fn give(compiled: &mut [Named], used: &BTreeMap<u32, Policy>) -> Result<(), 
     for named in compiled {
         match named.role {
             Role::Destination(_) | Role::Interface => {}
-            Role::Sources | Role::Prefixes(..) | Role::Node => continue,
+            Role::Sources | Role::Established | Role::Prefixes(..) | Role::Node => continue,
         }
         let scope = named.policy.scope();
         let own = held.get(&scope).copied();

@@ -42,7 +42,7 @@ impl Compiler<'_> {
         let shift = is_total.then(|| self.share_shift(&wanted.limits));
         let counted = self.counted(wanted.limits.iter());
         let kept = match wanted.role {
-            Role::Sources => self.of_sources(state.to_owned()),
+            Role::Sources | Role::Established => self.of_sources(state.to_owned()),
             Role::Prefixes(..) | Role::Destination(_) | Role::Interface | Role::Node => {
                 state.to_owned()
             }
@@ -50,7 +50,11 @@ impl Compiler<'_> {
         let (limits, named) = self.limits(&kept, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
-            Role::Sources | Role::Prefixes(..) | Role::Destination(_) | Role::Interface => named,
+            Role::Sources
+            | Role::Established
+            | Role::Prefixes(..)
+            | Role::Destination(_)
+            | Role::Interface => named,
         };
         let policy = policy(&limits, scope, wanted.observe);
         let policy = match &wanted.ban {
@@ -62,6 +66,7 @@ impl Compiler<'_> {
             Role::Sources => {
                 policy.with_actions(self.acted_on(Action::Drop), self.acted_on(Action::Exempt))
             }
+            Role::Established => policy.for_established(),
             Role::Destination(_) => policy.for_destination(),
             Role::Interface | Role::Node => policy,
         };
@@ -72,7 +77,11 @@ impl Compiler<'_> {
             let policy = self::policy(&limits, scope, wanted.further_observe);
             let policy = match wanted.role {
                 Role::Destination(_) => policy.for_destination(),
-                Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => policy,
+                Role::Sources
+                | Role::Established
+                | Role::Prefixes(..)
+                | Role::Interface
+                | Role::Node => policy,
             };
             Further { index: 0, policy }
         });

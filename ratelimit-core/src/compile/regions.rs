@@ -374,6 +374,8 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
         Role::Node | Role::Interface | Role::Destination(_) => 0.0,
         Role::Prefixes(_, length) => 2f64.powi(length.into()),
         Role::Sources if name == DEFAULT || intent.config.is_of_interface(name) => f64::INFINITY,
+        // Each has a connection with this host.
+        Role::Established => return limited_sources(intent),
         Role::Sources => intent.prefixes_of(name).iter().map(within).sum(),
     };
     #[expect(

@@ -329,6 +329,8 @@ pub struct PolicyConfig {
     pub observe: bool,
     /// When a source that keeps exceeding the limits is banned; `None` is never.
     pub ban: Option<BanSpec>,
+    /// What else each source may send over established TCP connections with this host; nothing where it is empty.
+    pub established: Vec<LimitSpec>,
 }
 
 /// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.

@@ -22,6 +22,8 @@ pub struct Policy {
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,
     pub ban: Option<At<BanSpec>>,
+    /// The second allowance for established connections.
+    pub established: Vec<At<LimitSpec>>,
 }
 
 /// Reads the policies of a file.
@@ -42,6 +44,8 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     let hint = format!("write {LIMITS}, or limits = [] to limit nothing");
     let limits = section.require("limits", &hint);
     let limits = limits.map_or(vec![], |value| limit::read_list(value, &title, LIMITS));
+    let established = section.take("established");
+    let established = established.map_or(vec![], |value| read_established(value, &title, &limits));
     let ban = section.take("ban").and_then(ban::read);
     let observe = section.flag("observe");
     Some(Policy {
@@ -53,7 +57,20 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
         limits,
         observe,
         ban,
+        established,
     })
+}
+
+/// Reads the second allowance for established connections: `true` is the limits of the policy once more.
+fn read_established(value: Value<'_>, title: &str, limits: &[At<LimitSpec>]) -> Vec<At<LimitSpec>> {
+    const EXAMPLE: &str = "established = true, or established = [{ packets = 1000, per = \"1s\" }]";
+    if value.is_boolean() {
+        return match value.boolean() {
+            Some(true) => limits.to_vec(),
+            Some(false) | None => vec![],
+        };
+    }
+    limit::read_list(value, &format!("`established` of {title}"), EXAMPLE)
 }
 
 fn read_sources(name: &str, title: &str, value: Value<'_>) -> Vec<At<Prefix>> {

@@ -213,6 +213,11 @@ impl<'a> Value<'a> {
         read(self).map(|value| self.at(value))
     }
 
+    /// Whether it is `true` or `false`.
+    pub const fn is_boolean(&self) -> bool {
+        matches!(self.content, DeValue::Boolean(_))
+    }
+
     /// The value as `true` or `false`.
     pub fn boolean(&self) -> Option<bool> {
         let DeValue::Boolean(value) = self.content else {

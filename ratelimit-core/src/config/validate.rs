@@ -10,7 +10,7 @@ use super::{
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
-    history, interface,
+    history, interface, limit,
     list::{ListConfig, NamedList},
     model::{AggregateConfig, Config, Interface, NodeConfig, PolicyConfig},
     new_sources,
@@ -41,6 +41,10 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
             "no [policy.default]",
             "write limits = [] there if sources without a policy are to be unlimited",
         ));
+    }
+    for policy in &document.policies {
+        let title = format!("`established` of {}", policy.title);
+        limit::refuse_shared(&title, &policy.established, report);
     }
     let classes = classes::compile(document, report);
     shared::check(document, report);
@@ -120,6 +124,7 @@ fn policies(located: &[Policy], report: &Report) -> BTreeMap<String, PolicyConfi
             limits: values(&policy.limits),
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
+            established: values(&policy.established),
         };
         (policy.name.clone(), compiled)
     });

@@ -100,6 +100,7 @@ impl Intent {
                 further_observe: false,
                 role: base.role,
                 ban: base.ban.filter(|_| !base.observe),
+                established: None,
             })
         });
         compiled.collect()

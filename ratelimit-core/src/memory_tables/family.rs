@@ -15,6 +15,7 @@ use ratelimit_common::{
     charge::{self, Outcome, Words},
     limit::LIMITS_MAX,
     list::PrefixKey,
+    parse::Connection,
     prefix_filter::{self, Level, WIDTHS},
     refused::{self, Filter, Refused, WAYS},
     source::LogKey,
@@ -51,6 +52,7 @@ pub struct MemoryFamily<A: Address + Hash + Default> {
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     refused: RefCell<Vec<[Refused<A>; WAYS]>>,
     refused_filter: RefCell<Filter>,
+    connections: Vec<Connection<A>>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
     answered: RefCell<HashMap<A, Cell<u64>>>,
@@ -69,6 +71,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             logs: RefCell::default(),
             refused: RefCell::new(vec![Default::default(); REFUSED_SETS as usize]),
             refused_filter: RefCell::default(),
+            connections: Vec::new(),
             strikes: RefCell::default(),
             detected: RefCell::default(),
             answered: RefCell::default(),
@@ -230,6 +233,29 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         let mut strikes = self.strikes.borrow_mut();
         let word = strikes.entry(source).or_default();
         rule.strike(&MemoryWord(word), now)
+    }
+
+    /// Notes an established TCP connection.
+    pub(super) fn connect(&mut self, connection: Connection<A>) {
+        self.connections.push(connection);
+    }
+
+    /// Whether there is such a connection.
+    pub(super) fn has(&self, connection: &Connection<A>) -> bool {
+        self.connections.contains(connection)
+    }
+
+    /// Counts a strike with which a ban is due.
+    pub(super) fn confirm_strike(
+        &self,
+        source: A,
+        rule: &BanRule,
+        is_connected: bool,
+        now: Instant,
+    ) -> bool {
+        let mut strikes = self.strikes.borrow_mut();
+        let word = strikes.entry(source).or_default();
+        rule.confirm(&MemoryWord(word), is_connected, now)
     }
 
     /// The ban that a policy made of a source.

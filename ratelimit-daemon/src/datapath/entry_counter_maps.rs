@@ -84,6 +84,7 @@ fn verdicts_of_limits() -> impl Iterator<Item = Verdict> {
         PassReason::Unlimited,
         PassReason::NewSources,
         PassReason::Exempt,
+        PassReason::Established,
     ];
     let refused = [
         DropReason::Limited,

@@ -4,7 +4,8 @@ use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{Ipv4, Ipv6, Limit, Policy};
 
 use super::{
-    challenge, destinations, events, layers, leases, logs, new_sources, source_limits, strikes,
+    challenge, destinations, established, events, layers, leases, logs, new_sources, source_limits,
+    strikes,
 };
 use crate::{lists, maps::FamilyMaps};
 
@@ -21,6 +22,13 @@ pub type OfLog<A> = extern "C" fn(*const Limit, *const A, u64, u64) -> u64;
 pub trait Subprograms: FamilyMaps {
     const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64;
     const CHARGE_DESTINATION: OfSource<Self>;
+    const CHARGE_ESTABLISHED: extern "C" fn(
+        *mut xdp_md,
+        *const Self,
+        *const Policy,
+        u64,
+        u64,
+    ) -> u64;
     const CHARGE_LAYER: OfLayer<Self>;
     const CHARGE_LEASED: OfSource<Self>;
     const CHARGE_LOG: OfLog<Self>;
@@ -49,6 +57,13 @@ impl Subprograms for Ipv4 {
     const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 =
         challenge::challenge_source_v4;
     const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v4;
+    const CHARGE_ESTABLISHED: extern "C" fn(
+        *mut xdp_md,
+        *const Self,
+        *const Policy,
+        u64,
+        u64,
+    ) -> u64 = established::charge_established_v4;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v4;
     const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v4;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v4;
@@ -84,6 +99,13 @@ impl Subprograms for Ipv6 {
     const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 =
         challenge::challenge_source_v6;
     const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v6;
+    const CHARGE_ESTABLISHED: extern "C" fn(
+        *mut xdp_md,
+        *const Self,
+        *const Policy,
+        u64,
+        u64,
+    ) -> u64 = established::charge_established_v6;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v6;
     const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v6;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v6;

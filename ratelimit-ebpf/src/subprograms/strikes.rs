@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 
 use super::{Subprograms, inner, nullable, on_stack, unknown, walk};
-use crate::{connection, frame, interface::link_layer, tables::KernelTables};
+use crate::{connection, frame, interface::link_layer, strikes, tables::KernelTables};
 
 /// [`detection::count`].
 #[inline(always)]
@@ -22,6 +22,23 @@ pub fn strike<A: Subprograms>(source: &A, policy: Option<&Policy>, strike: &Stri
         policy,
         at_ns,
         pack_strike(strike),
+    )) != 0
+}
+
+/// [`BanRule::confirm`](ratelimit_common::BanRule::confirm) by the rule of `policy`.
+#[inline(always)]
+pub fn confirm_strike<A: Subprograms>(
+    source: &A,
+    policy: &Policy,
+    strike: &Strike<'_>,
+    is_connected: bool,
+) -> bool {
+    let packet = pack_strike(strike) | CONFIRM | u64::from(is_connected) << CONNECTED_SHIFT;
+    unknown((A::COUNT_STRIKE)(
+        source,
+        policy,
+        strike.at.as_nanos(),
+        packet,
     )) != 0
 }
 
@@ -65,6 +82,13 @@ macro_rules! of_family {
                 return 0;
             };
             let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
+            if packet & CONFIRM != 0 {
+                let is_connected = packet >> CONNECTED_SHIFT != 0;
+                let rule = policy.and_then(Policy::ban);
+                return rule
+                    .is_some_and(|rule| strikes::confirm(&source, rule, is_connected, strike.at))
+                    .into();
+            }
             detection::count(
                 &source,
                 policy,
@@ -134,6 +158,10 @@ of_family!(
     }
 );
 
+/// What follows a strike in its argument: that it is to be confirmed, and whether its connection was found.
+const CONFIRM: u64 = 1 << 9;
+const CONNECTED_SHIFT: u32 = 10;
+
 /// A strike, all but its time: the limit, and whether it may lead to a ban.
 #[inline(always)]
 fn pack_strike(strike: &Strike<'_>) -> u64 {
@@ -147,6 +175,6 @@ fn unpack_strike(at_ns: u64, packet: u64) -> Strike<'static> {
         // Who needs the frame reads it from the context.
         frame: Cursor::new(&[]),
         limit: packet as u8,
-        may_ban: packet >> 8 != 0,
+        may_ban: packet >> 8 & 1 != 0,
     }
 }

@@ -292,3 +292,17 @@ fn damaged() -> impl Strategy<Value = String> {
         format!("{}{piece}{}", &good[..start], &good[end..])
     })
 }
+
+#[test]
+fn established_connections_get_the_limits_once_more_or_limits_of_their_own() {
+    let established = |value: &str| {
+        let limits = "limits = [{ packets = 9, per = \"1s\" }]";
+        let interface = "[[interface]]\nname = \"eth0\"";
+        let text = format!("{interface}\n[policy.default]\n{limits}\nestablished = {value}");
+        load_text(&text).default_policy.established
+    };
+    let written = established("[{ packets = 9, per = \"1s\" }]");
+    assert_eq!(written.len(), 1);
+    assert_eq!(established("true"), written);
+    assert_eq!(established("false"), []);
+}

@@ -54,7 +54,7 @@ fn what_cannot_be_counted_or_kept_is_refused() {
         &with_ban(r#"{ after = 0, within = "10ms", for = "1y" }"#),
         r#"config.toml:6:17: `after` is out of range
 6 | ban = { after = 0, within = "10ms", for = "1y" }
-  |                 ^ write a number from 1 to 16777215
+  |                 ^ write a number from 1 to 16777213
 config.toml:6:29: `within` is out of range
 6 | ban = { after = 0, within = "10ms", for = "1y" }
   |                             ^^^^^^ write a time from 100ms to 31d
@@ -125,7 +125,7 @@ fn there_may_be_so_many_bans_a_minute() {
         "[detection]\nbans_per_minute = 0\n",
         "config.toml:9:19: `bans_per_minute` is out of range
 9 | bans_per_minute = 0
-  |                   ^ write a number from 1 to 16777215",
+  |                   ^ write a number from 1 to 16777213",
     );
 }
 

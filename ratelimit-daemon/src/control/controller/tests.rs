@@ -513,8 +513,7 @@ fn config() -> Config {
     let partner = PolicyConfig {
         sources: vec![prefix("203.0.113.0/24")],
         limits: vec![limit(50)],
-        observe: false,
-        ban: None,
+        ..PolicyConfig::default()
     };
     Config {
         files: Vec::new(),

@@ -20,6 +20,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     let row = state.intent.limits_of(Target::Destination(prefix));
                     row.map(|row| rows::runtime(&row.entry))
                 }
+                Role::Established => None,
                 Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => {
                     runtime_of(state, &policy.name)
                 }
@@ -46,9 +47,11 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 runtime,
                 counter: match policy.role {
                     Role::Sources => state.policy_counter(&policy.name),
-                    Role::Prefixes(..) | Role::Destination(_) | Role::Interface | Role::Node => {
-                        EntryCounter::default()
-                    }
+                    Role::Established
+                    | Role::Prefixes(..)
+                    | Role::Destination(_)
+                    | Role::Interface
+                    | Role::Node => EntryCounter::default(),
                 },
                 name: policy.name,
             };
@@ -100,7 +103,7 @@ pub(crate) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
 
 fn applies_to(role: Role) -> AppliesTo {
     match role {
-        Role::Sources => AppliesTo::Source,
+        Role::Sources | Role::Established => AppliesTo::Source,
         Role::Prefixes(..) => AppliesTo::Prefix,
         Role::Destination(_) => AppliesTo::Destination,
         Role::Interface => AppliesTo::Interface,

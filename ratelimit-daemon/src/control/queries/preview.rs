@@ -268,7 +268,11 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         false
     }
 
-    fn is_connected(&self, _: &Strike<'_>) -> bool {
+    fn confirm_strike(&self, _: &A, _: &Policy, _: &Strike<'_>, _: bool) -> bool {
+        false
+    }
+
+    fn is_connected(&self, _: Cursor<'_>) -> bool {
         false
     }
 

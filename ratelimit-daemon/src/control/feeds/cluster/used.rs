@@ -28,7 +28,9 @@ pub fn used(
     }
     let record = match role {
         Role::Node | Role::Interface | Role::Destination(_) => Some(tables.total(policy.slot())?),
-        Role::Sources | Role::Prefixes(..) => tables.record(address_of(key), policy, then)?,
+        Role::Sources | Role::Established | Role::Prefixes(..) => {
+            tables.record(address_of(key), policy, then)?
+        }
     };
     let Some(record) = record else {
         return Ok(Held::default());
