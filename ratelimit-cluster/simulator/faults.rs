@@ -38,8 +38,6 @@ pub enum Fault {
 pub struct Faults {
     /// How many nodes there are.
     pub nodes: usize,
-    /// Whether one more lies.
-    pub has_liar: bool,
     /// What happens when, the first first.
     pub events: Vec<(Millis, Fault)>,
     /// The network meanwhile.
@@ -67,7 +65,6 @@ impl Faults {
         events.sort_by_key(|(at, _)| *at);
         Self {
             nodes,
-            has_liar: random.percent(25),
             events,
             network,
             only_partition: None,
@@ -90,7 +87,6 @@ impl Faults {
         };
         Self {
             nodes,
-            has_liar: false,
             events,
             network,
             only_partition: Some(behind),

@@ -10,7 +10,7 @@ pub enum Invariant {
     SharesWithinBound,
     /// When all is well, what nodes have used together of the windows that are running is at most the limit.
     WindowsWithinLimit,
-    /// Always, without a liar, at most the limit times 2 - 1 / n.
+    /// Always at most the limit times 2 - 1 / n.
     WindowsWithinBound,
     /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes of n behind it.
     PartitionWithinBound,
@@ -24,12 +24,6 @@ pub enum Invariant {
     ListsAgree,
     /// What a node stated, and nobody lifted, is in force on it until its end.
     NothingOpens,
-    /// What a host protects is never banned by a peer.
-    ProtectedStays,
-    /// No more is held of a peer than its bounds tell.
-    PeerIsBounded,
-    /// Nothing of a revoked node counts.
-    RevokedIsGone,
     /// No message has an effect twice.
     NoReplay,
     /// An honest node is not accused.
@@ -76,8 +70,8 @@ pub struct Used {
 }
 
 /// The most that nodes may use together of a limit. Nodes of a view leave to those who are not heard what these may always
-/// claim; a node without a view has what it may always claim. What a liar says it leaves, the others may have.
-pub fn bound<'a>(limit: u64, liars: u64, nodes: impl Iterator<Item = &'a Used>) -> u64 {
+/// claim; a node without a view has what it may always claim.
+pub fn bound<'a>(limit: u64, nodes: impl Iterator<Item = &'a Used>) -> u64 {
     let mut views: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut sum = 0;
     for used in nodes {
@@ -88,6 +82,6 @@ pub fn bound<'a>(limit: u64, liars: u64, nodes: impl Iterator<Item = &'a Used>) 
     }
     let of_views = views
         .iter()
-        .map(|((_, size), nodes)| limit - size.saturating_sub(*nodes + liars) * (limit / size));
+        .map(|((_, size), nodes)| limit - size.saturating_sub(*nodes) * (limit / size));
     sum + of_views.sum::<u64>()
 }

@@ -5,7 +5,6 @@
 
 pub mod faults;
 pub mod invariants;
-pub mod liar;
 pub mod node;
 pub mod random;
 pub mod store;

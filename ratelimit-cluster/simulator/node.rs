@@ -19,7 +19,7 @@ pub const PROTECTED: u8 = 200;
 /// How long a period is.
 pub const PERIOD: Millis = 1_000;
 
-/// Bounds that a liar reaches within a run.
+/// Bounds of each node.
 pub const BOUNDS: Bounds = Bounds {
     per_minute: 600,
     at_once: 60,

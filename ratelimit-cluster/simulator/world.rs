@@ -10,10 +10,7 @@ use ratelimit_cluster::{Arrival, Memory, Millis, NodeName, Outgoing};
 
 use super::faults::{FROM, Fault, Faults, LENGTH, TO};
 use super::invariants::{Invariant, Violation, bound};
-use super::liar::Liar;
-use super::node::{
-    BOUNDS, Kernel, Key, LIMITS, Ledger, Node, PERIOD, PROTECTED, WINDOW, WINDOWED, secret,
-};
+use super::node::{Kernel, Key, LIMITS, Ledger, Node, PERIOD, WINDOW, WINDOWED, secret};
 use super::random::Random;
 use super::store::{Network, Store};
 
@@ -40,11 +37,11 @@ pub struct Tally {
     pub periods: u64,
     /// Those in which all nodes together had more than the limit, within the bound.
     pub above: u64,
-    /// The most that they had without a liar among them, in thousandths of the limit.
+    /// The most that they had, in thousandths of the limit.
     pub most: u64,
     /// The most that was used at a time of all windows that were running on the nodes, in thousandths of the limit: when all is well.
     pub most_in_windows: u64,
-    /// The same while something goes wrong, without a liar.
+    /// The same while something goes wrong.
     pub most_in_windows_ill: u64,
     /// The most that was not admitted of a limit with a long window over two windows when all is well, in thousandths.
     pub lost: u64,
@@ -87,7 +84,6 @@ struct World {
     store: Store,
     /// From this node on the nodes have another half of the store.
     split: Option<usize>,
-    liar: Liar,
     ledger: Ledger,
     /// Every statement of every honest node.
     stated: StatementSet<Key>,
@@ -118,7 +114,7 @@ impl World {
     }
 
     fn with(seed: u64, mut random: Random, faults: Faults, is_traced: bool) -> Self {
-        let at_least = faults.nodes as u64 + u64::from(faults.has_liar);
+        let at_least = faults.nodes as u64;
         let nodes = (0..faults.nodes).map(|place| {
             let memory = Memory {
                 views: Views {
@@ -153,7 +149,6 @@ impl World {
             now: BEGIN,
             store: Store::default(),
             split: None,
-            liar: Liar::new(),
             ledger: Ledger::new(),
             stated: StatementSet::default(),
             said: BTreeMap::new(),
@@ -258,7 +253,7 @@ impl World {
         }
     }
 
-    /// All is well: who was away is back, and the liar is found out.
+    /// All is well: who was away is back, again.
     fn heal(&mut self) {
         let now = self.now;
         self.split = None;
@@ -266,10 +261,6 @@ impl World {
             (node.cut_until, node.hung_until, node.starts_at) = (0, 0, node.starts_at.min(now));
         }
         self.start();
-        if self.faults.has_liar {
-            let subject = Subject::Node(self.liar.name.clone());
-            self.say(0, &subject, self.now + 1_000_000);
-        }
     }
 
     fn start(&mut self) {
@@ -411,7 +402,7 @@ impl World {
                     self.tally.refused += 1;
                     let is_twice =
                         matches!(refusal, Refusal::TwoReports { .. }) && !self.twice.is_empty();
-                    if !self.faults.has_liar && !is_twice {
+                    if !is_twice {
                         let what = format!("node-{} refuses: {refusal}", delivery.to());
                         return self.fail(Invariant::NobodyAccused, what);
                     }
@@ -451,7 +442,6 @@ impl World {
                 self.send(place, outgoing);
             }
         }
-        self.let_lie();
     }
 
     fn send(&mut self, place: usize, outgoing: Outgoing) {
@@ -474,61 +464,20 @@ impl World {
         }
     }
 
-    fn let_lie(&mut self) {
-        if !self.faults.has_liar || self.now < BEGIN + 2_000 {
-            return;
-        }
-        let network = self.network();
-        for place in 0..self.nodes.len() {
-            let view = self.nodes[place]
-                .cluster
-                .as_ref()
-                .map_or(0, |cluster| cluster.budget().members().view());
-            let message = self.liar.lie(self.now, view, &mut self.random);
-            let readers = if self.random.percent(50) {
-                place..place + 1
-            } else {
-                0..self.nodes.len()
-            };
-            self.store
-                .publish(self.now, &message, readers, network, &mut self.random);
-        }
-    }
-
     fn check_lists(&self) -> Checked {
-        let liar = self.liar.name.clone();
         for place in 0..self.nodes.len() {
             let node = &self.nodes[place];
             let Some(cluster) = &node.cluster else {
                 continue;
             };
             let now = node.now(self.now);
-            let protected = Subject::Ban(vec![PROTECTED]);
-            if let Some(in_force) = cluster.in_force(now, &protected, &node.kernel) {
-                return self.fail(
-                    Invariant::ProtectedStays,
-                    format!("node-{place} has {in_force:?}"),
-                );
-            }
-            let most = usize::try_from(
-                u64::from(BOUNDS.at_once) + u64::from(BOUNDS.per_minute) * LENGTH / 60_000,
-            )
-            .expect("some");
-            if cluster.held(&liar) > BOUNDS.held.min(most) {
-                let held = cluster.held(&liar);
-                return self.fail(
-                    Invariant::PeerIsBounded,
-                    format!("node-{place} holds {held} of the liar"),
-                );
-            }
             let missing = self.said.iter().find(|((by, key), until)| {
                 let in_force = || cluster.in_force(now, &Subject::Ban(key.clone()), &node.kernel);
                 *by == place
                     && **until > now.wall
                     && in_force().is_none_or(|in_force| in_force.until < **until)
             });
-            // A liar may lift; that is taken back when it is revoked.
-            if let Some(missing) = missing.filter(|_| !self.faults.has_liar) {
+            if let Some(missing) = missing {
                 let what = format!("{missing:?} is not in force on node-{place}");
                 return self.fail(Invariant::NothingOpens, what);
             }
@@ -538,7 +487,7 @@ impl World {
 
     /// When all is well again for long.
     fn check_well(&self) -> Checked {
-        let (liar, nodes) = (self.liar.name.clone(), self.nodes.len());
+        let nodes = self.nodes.len();
         let subjects: Vec<_> = (0..SUBJECTS)
             .map(|key| vec![100 + key.to_le_bytes()[0]])
             .collect();
@@ -567,21 +516,6 @@ impl World {
                     return self.fail(Invariant::ListsAgree, what);
                 }
             }
-            if self.faults.has_liar && !cluster.revoked().contains(&liar) {
-                return self.fail(
-                    Invariant::RevokedIsGone,
-                    format!("node-{place} has not revoked the liar"),
-                );
-            }
-            let counts = cluster
-                .subjects()
-                .filter_map(|subject| cluster.in_force(now, subject, &node.kernel));
-            if let Some(in_force) = counts.into_iter().find(|in_force| in_force.by == liar) {
-                return self.fail(
-                    Invariant::RevokedIsGone,
-                    format!("node-{place} has {in_force:?}"),
-                );
-            }
             let members = cluster.budget().members();
             if members.names().len() != nodes
                 || (self.twice.is_empty() && members.views().attempts.len() > 1)
@@ -605,14 +539,12 @@ impl World {
                 continue;
             }
             let limit = LIMITS[usize::from(key)].amount;
-            let bound = bound(limit, u64::from(self.faults.has_liar), used.values());
+            let bound = bound(limit, used.values());
             let shares: u64 = used.values().map(|used| used.share).sum();
             let admitted: u64 = used.values().map(|used| used.admitted).sum();
             self.tally.periods += 1;
             self.tally.above += u64::from(shares > limit);
-            if !self.faults.has_liar {
-                self.tally.most = self.tally.most.max(shares * 1000 / limit);
-            }
+            self.tally.most = self.tally.most.max(shares * 1000 / limit);
             let what = || {
                 format!("key {key}, period {period}: {shares} of {limit}, bound {bound}, {used:?}")
             };
@@ -636,9 +568,7 @@ impl World {
             let is_well = self.twice.is_empty()
                 && (last - 4..last - 1).contains(&period)
                 && (self.seed.wrapping_add(u64::from(key))) % 4 != 2;
-            // What a liar said that it admitted counts for some time.
-            let least = if self.faults.has_liar { 80 } else { 95 };
-            if is_well && admitted * 100 < limit * least {
+            if is_well && admitted * 100 < limit * 95 {
                 return self.fail(Invariant::LimitIsUsed, what());
             }
         }

@@ -41,7 +41,7 @@ fn check_seeds(count: u64) {
     });
     println!("{all:?}");
     assert!(
-        all.taken > 0 && all.replayed > 0 && all.refused > 0 && all.above > 0,
+        all.taken > 0 && all.replayed > 0 && all.above > 0,
         "the seeds reach what they are to reach: {all:?}"
     );
 }

@@ -21,7 +21,6 @@ pub fn run_moving(seed: u64, stays: Millis, varies: Millis) -> Result<u64, Box<V
     let mut random = Random(seed);
     let faults = Faults {
         nodes: 2 + random.place(4),
-        has_liar: false,
         events: Vec::new(),
         network: WELL,
         only_partition: None,

@@ -22,7 +22,7 @@ impl World {
     /// What nodes have used together of the windows that are running.
     pub(super) fn check_windows(&mut self) -> Checked {
         let is_set = |(_, fault): &(Millis, Fault)| matches!(fault, Fault::SetStoreClock(_));
-        let is_excused = self.faults.has_liar || self.faults.events.iter().any(is_set);
+        let is_excused = self.faults.events.iter().any(is_set);
         let is_well =
             self.now < BEGIN + FROM || (self.now > BEGIN + TO + SETTLED && self.twice.is_empty());
         let nodes = self.nodes.len() as u64;
@@ -53,7 +53,7 @@ impl World {
     pub(super) fn check_late(&mut self) -> Checked {
         for (key, limit) in (0u8..).zip(LIMITS).skip(usize::from(WINDOWED)) {
             let is_moving = self.seed.wrapping_add(u64::from(key)) % 4 == 2;
-            if !self.twice.is_empty() || self.faults.has_liar || is_moving {
+            if !self.twice.is_empty() || is_moving {
                 continue;
             }
             let admitted = self.late.get(&key).copied().unwrap_or_default();
