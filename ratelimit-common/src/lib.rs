@@ -40,6 +40,7 @@ pub mod compare_and_swap;
 pub mod cursor;
 pub mod detected;
 pub mod detection;
+pub mod direct;
 pub mod established;
 pub mod event;
 pub mod features;

@@ -35,7 +35,7 @@ use crate::{
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, verdict: Verdict) {
     let index = verdict.index();
-    if index >= PassReason::ALL.len() && CAPTURE.first().is_some_and(Capture::is_wanted) {
+    if index >= PassReason::ALL.len() && CAPTURE.get().is_wanted() {
         capture_packet(context, index as u64);
     }
 }
@@ -50,8 +50,8 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
     } else {
         number
     };
-    let (Some(capture), Some(tally), Some(reason)) = (
-        CAPTURE.first(),
+    let capture = CAPTURE.get();
+    let (Some(tally), Some(reason)) = (
         CAPTURE_TALLY.get_ptr_mut(interface::slot()),
         DropReason::from_number(number as u8),
     ) else {

@@ -11,7 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant, Settings,
     challenge::{
-        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared, Taken,
+        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared,
         Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
@@ -78,7 +78,7 @@ impl MapChallenge {
 impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn rules(&self) -> Option<&Rules> {
-        CHALLENGE.first().map(|rules| rules.of(self.generation()))
+        Some(CHALLENGE.get().of(self.generation()))
     }
 
     #[inline(always)]
@@ -148,10 +148,11 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn may_answer(&self, source: &A, now: Instant) -> bool {
         let bucket = answer_limit::bucket(source, key());
-        let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.first()) else {
+        let Some(word) = ANSWERED.get_ptr_mut(bucket) else {
             return false;
         };
-        rules
+        CHALLENGE
+            .get()
             .of(self.generation())
             .answer_limit()
             .take(&MapWord(word), now)
@@ -165,10 +166,8 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn until(&self, asked: Asked) -> Instant {
-        on(asked).map_or_else(Instant::default, |on| {
-            // SAFETY: an aligned word of a live map value.
-            Instant::from_nanos(unsafe { (&raw const (*on).until_ns).read_volatile() })
-        })
+        // SAFETY: an aligned word of a live map value.
+        Instant::from_nanos(unsafe { (&raw const (*on(asked)).until_ns).read_volatile() })
     }
 
     #[inline(always)]
@@ -178,18 +177,14 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn set_until(&self, asked: Asked, until: Instant) {
-        if let Some(on) = on(asked) {
-            // SAFETY: as above.
-            unsafe { (&raw mut (*on).until_ns).write_volatile(until.as_nanos()) };
-        }
+        // SAFETY: as above.
+        unsafe { (&raw mut (*on(asked)).until_ns).write_volatile(until.as_nanos()) };
     }
 
     #[inline(always)]
     fn set_since(&self, asked: Asked, since: Instant) {
-        if let Some(on) = on(asked) {
-            // SAFETY: as above.
-            unsafe { (&raw mut (*on).since_ns).write_volatile(since.as_nanos()) };
-        }
+        // SAFETY: as above.
+        unsafe { (&raw mut (*on(asked)).since_ns).write_volatile(since.as_nanos()) };
     }
 
     #[inline(always)]
@@ -257,22 +252,16 @@ fn own_unchecked<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
 }
 
 #[inline(always)]
-fn taken() -> Option<*mut Taken> {
-    CHALLENGE_TAKEN.first_ptr()
-}
-
-#[inline(always)]
-fn on(asked: Asked) -> Option<*mut On> {
-    let taken = taken()?;
+fn on(asked: Asked) -> *mut On {
     // SAFETY: both lie in the live map value.
     let [connections, queries] = unsafe {
-        let on = (&raw mut (*taken).on).cast::<On>();
+        let on = (&raw mut (*CHALLENGE_TAKEN.as_ptr()).on).cast::<On>();
         [on, on.add(1)]
     };
-    Some(match asked {
+    match asked {
         Asked::Connections => connections,
         Asked::Queries => queries,
-    })
+    }
 }
 
 /// What cookies are keyed with.
@@ -286,14 +275,12 @@ pub fn key() -> Key {
 #[inline(always)]
 pub fn take(which: usize, now: Instant, generation: Generation) -> bool {
     let which = which & 3;
-    let (Some(rules), Some(taken)) = (CHALLENGE.first(), taken()) else {
-        return false;
-    };
-    let Some(budget) = rules.of(generation).shared().get(which) else {
+    let rules = CHALLENGE.get().of(generation);
+    let Some(budget) = rules.shared().get(which) else {
         return false;
     };
     // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
-    let word = MapWord(unsafe { taken.cast::<u64>().add(which) });
+    let word = MapWord(unsafe { CHALLENGE_TAKEN.as_ptr().cast::<u64>().add(which) });
     let Some(share) = OF_CPU
         .first_ptr()
         .and_then(own)
@@ -331,7 +318,7 @@ impl Cookies for KernelCookies {
 
     #[inline(always)]
     fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
-        let rules = CHALLENGE.first()?.of(settings().generation());
+        let rules = CHALLENGE.get().of(settings().generation());
         if !rules.asks_listeners() {
             return None;
         }
@@ -351,7 +338,7 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
     let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
     // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
     let front = unsafe { Front::from_raw(start, end) };
-    let rules = CHALLENGE.first()?.of(settings().generation());
+    let rules = CHALLENGE.get().of(settings().generation());
     let listener = rules.listener_options();
     let find = |kind| subprograms::find_option(context, request.from, request.bytes, kind);
     options::write(frame::whole(&packet), &front, request, listener, find, now)

@@ -7,7 +7,7 @@ use ratelimit_common::{
     of_cpu::{OfCpu, Tick},
 };
 
-use crate::{first::First as _, maps::MANUAL_CLOCK};
+use crate::maps::MANUAL_CLOCK;
 
 /// The time that this packet is judged at. Where programs on one CPU interrupt each other, the clock is never coarse.
 ///
@@ -27,7 +27,7 @@ pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
 #[inline(always)]
 pub fn precise() -> Instant {
     if features::is_enabled::<{ Feature::ManualClock as u8 }>() {
-        return Instant::from_nanos(MANUAL_CLOCK.first().copied().unwrap_or_default());
+        return Instant::from_nanos(*MANUAL_CLOCK.get());
     }
     // SAFETY: the helper takes nothing and cannot fail.
     Instant::from_nanos(unsafe { bpf_ktime_get_ns() })

@@ -47,11 +47,10 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
 /// Takes one of the bans that there may be of such sources in a minute.
 #[inline(always)]
 pub fn take_ban(standing: Standing, now: Instant) -> bool {
-    let ring = DETECTION_RING.get_ptr_mut(standing as u32);
-    let (Some(budgets), Some(words)) = (DETECTION_LIMIT.first(), ring) else {
+    let Some(words) = DETECTION_RING.get_ptr_mut(standing as u32) else {
         return false;
     };
-    budgets.of(standing).take(&BanRing(words), now)
+    DETECTION_LIMIT.get().of(standing).take(&BanRing(words), now)
 }
 
 /// The bans of a minute, in the element of their map.

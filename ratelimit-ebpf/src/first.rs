@@ -3,7 +3,7 @@
 use core::ptr::{self, NonNull};
 
 use aya_ebpf::{
-    btf_maps::{Array, PerCpuArray},
+    btf_maps::PerCpuArray,
     helpers::bpf_map_lookup_elem,
     maps as untyped,
 };
@@ -33,8 +33,6 @@ pub trait First<T: 'static> {
         self.first_ptr().map(|value| unsafe { &*value })
     }
 }
-
-impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for Array<T, COUNT, FLAGS> {}
 
 impl<T: 'static> First<T> for untyped::Array<T> {}
 

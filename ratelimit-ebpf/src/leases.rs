@@ -61,7 +61,7 @@ pub fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demande
 #[inline(always)]
 fn make(key: &LogKey) -> Option<*mut Demand> {
     // Where another CPU made it first, that one is found.
-    let _ = DEMANDS.insert(key, maps::empty()?, BPF_NOEXIST.into());
+    let _ = DEMANDS.insert(key, maps::empty(), BPF_NOEXIST.into());
     DEMANDS.get_ptr_mut(key)
 }
 

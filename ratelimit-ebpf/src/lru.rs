@@ -35,7 +35,7 @@ impl<A: FamilyCode> Store<A> for Records {
     #[inline(always)]
     fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         const EEXIST: i32 = -17;
-        let empty = maps::empty().ok_or(InsertError::Full)?;
+        let empty = maps::empty();
         match A::SOURCES.insert(key, empty, BPF_NOEXIST.into()) {
             Ok(()) => {
                 count_inserted(A::FAMILY);

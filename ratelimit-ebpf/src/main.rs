@@ -34,6 +34,7 @@ mod next;
 mod refused;
 mod samples;
 mod settings;
+mod single;
 mod steps;
 mod strikes;
 mod subprograms;

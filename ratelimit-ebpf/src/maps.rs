@@ -2,8 +2,6 @@
 //!
 //! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
 
-use core::ptr;
-
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray, RingBuf},
@@ -21,6 +19,7 @@ use ratelimit_common::{
     class::Property,
     compact::Set,
     detected::{Filter, Tally},
+    direct::Direct,
     event::Sampler,
     generation::ByGeneration,
     interface::InterfaceRule,
@@ -43,8 +42,7 @@ use ratelimit_common::{
 };
 use zerocopy::FromBytes;
 
-use crate::first::First as _;
-use crate::interruption::Claimed;
+use crate::{interruption::Claimed, single::Single};
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
@@ -74,8 +72,7 @@ pub struct Front {
 }
 
 /// Index 0 → what holds for all packets.
-#[btf_map]
-pub static SETTINGS: Array<Settings, 1> = Array::new();
+pub const SETTINGS: Single<Settings, { Direct::Settings as u8 }> = Single::new();
 
 /// Index 0 → what the program keeps for this CPU.
 #[btf_map]
@@ -105,6 +102,9 @@ pub static NODE: Array<Record, { TOTALS_MAX as usize }> = Array::new();
 #[btf_map]
 pub static NODE_SHARES: PerCpuArray<Shares, { SHARED_MAX as usize }> = PerCpuArray::new();
 
+/// The words of the filter of IPv4. Those of IPv6 take more than the 4 MiB that an element may have before Linux 6.9.
+type FilterV4 = [u64; Ipv4::LEVELS.words() as usize];
+
 /// The words of a sliding log: its head, and its times.
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
 
@@ -127,8 +127,7 @@ pub static LEASES: HashMap<LogKey, Lease, { LEASES_MAX as usize }, ON_DEMAND> = 
 pub static DEMANDS: LruHashMap<LogKey, Demand, { DEMANDS_MAX as usize }> = LruHashMap::new();
 
 /// Index of a network → which prefixes may be listed around its addresses.
-#[btf_map]
-static FILTER_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
+const FILTER_V4: Single<FilterV4, { Direct::FilterV4 as u8 }> = Single::new();
 #[btf_map]
 static FILTER_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
 
@@ -164,17 +163,16 @@ pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 type Zeros = Demand;
 
 /// Index 0 → zeros: a new element is copied from somewhere, and the stack is short.
-#[btf_map]
-static EMPTY: Array<Zeros, 1> = Array::new();
+const EMPTY: Single<Zeros, { Direct::Empty as u8 }> = Single::new();
 
 /// A new element, all zeros.
 #[inline(always)]
-pub fn empty<T: FromBytes>() -> Option<&'static T> {
+pub fn empty<T: FromBytes>() -> &'static T {
     const {
         assert!(size_of::<T>() <= size_of::<Zeros>() && align_of::<T>() <= align_of::<Zeros>());
     }
     // SAFETY: the value is as long and as aligned as a `T` at least, any bytes are one, and nobody writes them.
-    Some(unsafe { &*ptr::from_ref(EMPTY.first()?).cast() })
+    unsafe { &*EMPTY.as_ptr().cast() }
 }
 
 /// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
@@ -205,8 +203,7 @@ static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
 pub static FILTERS: Array<Filter, { FILTERS_MAX as usize }> = Array::new();
 
 /// Index 0 → how many bans detection may make in a minute.
-#[btf_map]
-pub static DETECTION_LIMIT: Array<BanBudgets, 1> = Array::new();
+pub const DETECTION_LIMIT: Single<BanBudgets, { Direct::DetectionLimit as u8 }> = Single::new();
 
 /// The bans of the last slots of time.
 pub type BanWords = [u64; ban_budget::SLOTS as usize];
@@ -220,12 +217,10 @@ pub static DETECTION_RING: Array<BanWords, { Standing::COUNT }, MAPPED> = Array:
 pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 
 /// Index 0 → how many sources may get state.
-#[btf_map]
-pub static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
+pub const NEW_SOURCES: Single<ByGeneration<Budget>, { Direct::NewSources as u8 }> = Single::new();
 
 /// Index 0 → how many sources, and how many overflow buckets, there were.
-#[btf_map]
-pub static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
+pub const NEW_SOURCES_TAKEN: Single<Taken, { Direct::NewSourcesTaken as u8 }> = Single::new();
 
 /// Index 0 → what this CPU has drawn of either.
 #[btf_map]
@@ -248,16 +243,14 @@ pub static NEXT: Next = Next::new();
 pub static NEXT_FRAGS: Next = Next::new();
 
 /// Index 0 → when sources are challenged, and how much is answered.
-#[btf_map]
-pub static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
+pub const CHALLENGE: Single<ByGeneration<challenge::Rules>, { Direct::Challenge as u8 }> = Single::new();
 
 /// Index 0 and 1 → what cookies are keyed with. It outlives the daemon.
 #[btf_map]
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
 /// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
-#[btf_map]
-pub static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
+pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as u8 }> = Single::new();
 
 /// A number of a source → answers that it was sent, as a word of a window of a second.
 #[btf_map]
@@ -299,8 +292,7 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
 
 /// Index 0 → which dropped packets are captured.
-#[btf_map]
-pub static CAPTURE: Array<Capture, 1> = Array::new();
+pub const CAPTURE: Single<Capture, { Direct::Capture as u8 }> = Single::new();
 
 /// Interface → how many there were, on this CPU.
 #[btf_map]
@@ -328,8 +320,7 @@ pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
 pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
-#[btf_map]
-pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
+pub const MANUAL_CLOCK: Single<u64, { Direct::ManualClock as u8 }> = Single::new();
 
 /// The maps of an address family.
 pub trait FamilyMaps: Address {
@@ -359,12 +350,14 @@ impl FamilyMaps for Ipv4 {
 
     #[inline(always)]
     fn filter_word(index: u32) -> Option<&'static u64> {
-        FILTER_V4.get(index)
+        FILTER_V4.get().get(index as usize)
     }
 
     #[inline(always)]
     fn filter_word_mut(index: u32) -> Option<*mut u64> {
-        FILTER_V4.get_ptr_mut(index)
+        let words = FILTER_V4.as_ptr().cast::<u64>();
+        // SAFETY: the index is below the number of words.
+        (index < Ipv4::LEVELS.words()).then(|| unsafe { words.add(index as usize) })
     }
 }
 
@@ -387,4 +380,30 @@ impl FamilyMaps for Ipv6 {
     fn filter_word_mut(index: u32) -> Option<*mut u64> {
         FILTER_V6.get_ptr_mut(index)
     }
+}
+
+/// The maps behind [`Single`], by the names that user space finds them by.
+mod single_maps {
+    use super::*;
+
+    #[btf_map]
+    static SETTINGS: Array<Settings, 1> = Array::new();
+    #[btf_map]
+    static FILTER_V4: Array<FilterV4, 1, MAPPED> = Array::new();
+    #[btf_map]
+    static EMPTY: Array<Zeros, 1> = Array::new();
+    #[btf_map]
+    static DETECTION_LIMIT: Array<BanBudgets, 1> = Array::new();
+    #[btf_map]
+    static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
+    #[btf_map]
+    static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
+    #[btf_map]
+    static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
+    #[btf_map]
+    static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
+    #[btf_map]
+    static CAPTURE: Array<Capture, 1> = Array::new();
+    #[btf_map]
+    static MANUAL_CLOCK: Array<u64, 1> = Array::new();
 }

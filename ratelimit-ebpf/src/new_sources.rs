@@ -12,14 +12,11 @@ use crate::{
 /// Takes one of the budget; `false` when it is spent.
 #[inline(always)]
 pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
-    let (Some(budget), Some(taken), Some(shares)) = (
-        NEW_SOURCES.first(),
-        NEW_SOURCES_TAKEN.first_ptr(),
-        NEW_SOURCES_SHARES.first_ptr(),
-    ) else {
+    let budget = NEW_SOURCES.get();
+    let taken = NEW_SOURCES_TAKEN.as_ptr().cast::<u64>();
+    let Some(shares) = NEW_SOURCES_SHARES.first_ptr() else {
         return true;
     };
-    let taken = taken.cast::<u64>();
     if interruption::is_possible() {
         // SAFETY: there are two words.
         let word = unsafe { taken.add(newcomer as usize) };
@@ -44,15 +41,12 @@ pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
 /// Whether nothing is left of the budget for state of sources.
 #[inline(always)]
 pub fn is_spent(now: Instant, generation: Generation) -> bool {
-    let (Some(budget), Some(taken), Some(shares)) = (
-        NEW_SOURCES.first(),
-        NEW_SOURCES_TAKEN.first_ptr(),
-        NEW_SOURCES_SHARES.first(),
-    ) else {
+    let Some([share, _]) = NEW_SOURCES_SHARES.first().copied() else {
         return false;
     };
-    let [share, _] = *shares;
-    budget
+    let taken = NEW_SOURCES_TAKEN.as_ptr();
+    NEW_SOURCES
+        .get()
         .of(generation)
         .is_spent(&MapWord(taken.cast()), share, now)
 }

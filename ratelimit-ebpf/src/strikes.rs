@@ -29,7 +29,7 @@ pub fn confirm<A: FamilyMaps>(
 #[inline(always)]
 fn find<A: FamilyMaps>(source: &A) -> Option<*mut u64> {
     A::STRIKES.get_ptr_mut(source).or_else(|| {
-        let empty = maps::empty()?;
+        let empty = maps::empty();
         // Where another CPU inserted the source in between, that one is found.
         let _ = A::STRIKES.insert(source, empty, BPF_NOEXIST.into());
         A::STRIKES.get_ptr_mut(source)

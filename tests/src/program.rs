@@ -3,6 +3,7 @@
 use std::{
     env,
     net::IpAddr,
+    os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
     sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
@@ -13,7 +14,7 @@ use aya::{
     maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues, RingBuf},
     programs::{TestRun, TestRunOptions, Xdp},
 };
-use aya_obj::{Map, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
+use aya_obj::{Map, Object, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
 use ratelimit_common::{
     BanBudgets, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
     Record, Settings, Standing, Verdict,
@@ -22,6 +23,7 @@ use ratelimit_common::{
     challenge::{self, answer_limit::ANSWER_BUCKETS},
     compact::Region,
     detected::{Filter, Tally},
+    direct::Direct,
     event::{BanEvent, DropEvent, Sampler},
     features::{Feature, Features},
     generation::ByGeneration,
@@ -36,7 +38,7 @@ use ratelimit_common::{
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
 use ratelimit_daemon::{
     datapath::Mapped,
-    loader::{SOURCE_MAPS, pass_verifier, specialised},
+    loader::{LEAN_OBJECT, SOURCE_MAPS, pass_verifier, specialised},
 };
 use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
@@ -223,16 +225,32 @@ pub type LogWords = [u64; LOG_TIMES as usize + 1];
 /// What a test run has in its first buffer: a page less the headroom and `skb_shared_info`.
 pub const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 
-/// Maps of sources whose records are shorter than the object says, pinned for as long as it is loaded: aya finds them there.
-struct Records(TempDir);
+/// Maps that are made before the program is loaded, and pinned until then, where aya finds them: those that it reaches by their
+/// address, and those of sources whose records are shorter than the object says.
+struct Pinned(TempDir);
 
-impl Records {
+impl Pinned {
     fn make(constants: &Constants) -> Result<Self> {
         let directory = tempfile::Builder::new()
-            .prefix("rltest-records-")
+            .prefix("rltest-maps-")
             .tempdir_in("/sys/fs/bpf")
             .context("making a directory on the bpffs")?;
-        let records = Self(directory);
+        let pinned = Self(directory);
+        let object = Object::parse(LEAN_OBJECT)?;
+        for name in Direct::NAMES {
+            let map = object.maps.get(name).context("a map is missing")?;
+            let map = Map::new_from_params(
+                map.map_type(),
+                map.key_size(),
+                map.value_size(),
+                map.max_entries(),
+                map.map_flags(),
+            );
+            MapData::create(map, name, None)?.pin(pinned.path(name))?;
+        }
+        if constants.words == LIMITS_EACH {
+            return Ok(pinned);
+        }
         let keys = [size_of::<SourceKey<Ipv4>>(), size_of::<SourceKey<Ipv6>>()];
         for (name, key) in SOURCE_MAPS.into_iter().zip(keys) {
             let map = Map::new_from_params(
@@ -242,13 +260,18 @@ impl Records {
                 constants.sources,
                 0,
             );
-            MapData::create(map, name, None)?.pin(records.path(name))?;
+            MapData::create(map, name, None)?.pin(pinned.path(name))?;
         }
-        Ok(records)
+        Ok(pinned)
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let all = Direct::NAMES.into_iter().chain(SOURCE_MAPS);
+        all.filter(|name| self.path(name).exists())
     }
 }
 
@@ -296,13 +319,18 @@ impl Program {
     pub fn load(constants: &Constants) -> Result<Self> {
         let refused_sets = refused_sets()?;
         let link_layer = constants.link_layer.number();
-        let records = (constants.words != LIMITS_EACH).then(|| Records::make(constants));
-        let records = records.transpose()?;
+        let pinned = Pinned::make(constants)?;
         let mut loader = EbpfLoader::new();
-        if let Some(records) = &records {
-            for name in SOURCE_MAPS {
-                loader.map_pin_path(name, records.path(name));
-            }
+        for name in pinned.names() {
+            loader.map_pin_path(name, pinned.path(name));
+        }
+        let direct_maps: Vec<_> = Direct::NAMES
+            .iter()
+            .map(|name| MapData::from_pin(pinned.path(name)))
+            .collect::<Result<_, _>>()?;
+        let mut descriptors = [0; Direct::NAMES.len()];
+        for (descriptor, map) in descriptors.iter_mut().zip(&direct_maps) {
+            *descriptor = map.fd().as_fd().as_raw_fd();
         }
         let mut ebpf = loader
             .override_global("RECORD_WORDS", &constants.words, true)
@@ -324,7 +352,7 @@ impl Program {
             .map_max_entries("DETECTED_V6", constants.detected)
             .map_max_entries("EVENTS", constants.events_bytes)
             .map_max_entries("LOGS", constants.logs)
-            .load(&specialised(constants.all_features())?)
+            .load(&specialised(constants.all_features(), &descriptors)?)
             .context("reading the object")?;
         let program = ebpf
             .program_mut(constants.entry_point())

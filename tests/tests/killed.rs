@@ -3,13 +3,16 @@
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
+    os::fd::AsFd as _,
     path::Path,
     thread,
     time::{Duration, SystemTime},
 };
 
+use aya::maps::MapData;
 use ratelimit_common::list::lookup_cache::STATE;
 use ratelimit_core::api::{Allow, Ban};
+use ratelimit_daemon::datapath::Mapped;
 use ratelimit_tests::{require_command, require_root, service::Service};
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
@@ -248,33 +251,22 @@ fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_
     service.rlctl_ok(&["ban", "2001:db8::1"]).unwrap();
     assert_eq!(generation(&service), unbanned, "another family");
     service.stop("-KILL").unwrap();
-    let odd = (unbanned | 1).to_ne_bytes().map(|byte| byte.to_string());
-    let map = map(&service, "FILTER_V4");
-    let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
-    let mut arguments = vec!["map", "update", "pinned", &map, "key"];
-    arguments.extend(key.iter().map(String::as_str));
-    arguments.push("value");
-    arguments.extend(odd.iter().map(String::as_str));
-    bpftool(&service, &arguments);
+    filter(&service).store(STATE, unbanned | 1);
     service.start().unwrap();
     assert!(generation(&service) > unbanned);
 }
 
 /// The generation of the IPv4 lists, which are at rest.
 fn generation(service: &Service) -> u64 {
-    let map = map(service, "FILTER_V4");
-    let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
-    let mut arguments = vec!["-j", "map", "lookup", "pinned", &map, "key"];
-    arguments.extend(key.iter().map(String::as_str));
-    let entry: serde_json::Value = serde_json::from_str(&bpftool(service, &arguments)).unwrap();
-    let value: Vec<String> = serde_json::from_value(entry["value"].clone()).unwrap();
-    let bytes = value.iter().map(|byte| byte.trim_start_matches("0x"));
-    let bytes: Vec<u8> = bytes
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
-    let generation = u64::from_ne_bytes(bytes.try_into().unwrap());
+    let generation = filter(service).load(STATE);
     assert_eq!(generation % 2, 0, "a list changes");
     generation
+}
+
+/// The words of the prefix-length filter of IPv4.
+fn filter(service: &Service) -> Mapped {
+    let map = MapData::from_pin(map(service, "FILTER_V4")).unwrap();
+    Mapped::new(map.fd().as_fd(), STATE as usize + 1).unwrap()
 }
 
 /// The metric of how many entries are intended: of bans, and of what is protected.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
 use anyhow::{Context, anyhow};
@@ -13,6 +13,7 @@ use aya::{
 use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
+    direct::Direct,
     features::{Feature, Features},
     layout::{PROGRAM, PROGRAM_FRAGS},
     parse::{LinkLayer, Tunnels},
@@ -25,7 +26,7 @@ use super::{
     compact::{self, Seeds},
     logs,
     map_names::{REFUSED_MAPS, SOURCE_MAPS, missing},
-    object::specialised,
+    object::{LEAN_OBJECT, specialised},
     pins::{self, LinkPin, Pins, open_map},
     program_log::ProgramLog,
     realtime, resized_maps,
@@ -123,7 +124,7 @@ pub fn maps(
     plan: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Descriptors> {
-    let mut ebpf = load(object, pins, plan, seeds, Variant::default())?;
+    let mut ebpf = load(object, LEAN_OBJECT, pins, plan, seeds, Variant::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
     compact::keep_challenge_key(&mut ebpf)?;
     let mut descriptors = Descriptors::new();
@@ -170,7 +171,16 @@ pub fn program(
     maps: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Loaded> {
-    let mut ebpf = load(object, pins, maps, seeds, variant)?;
+    let direct_maps: Vec<_> = Direct::NAMES
+        .iter()
+        .map(|name| open_map(&pins.map(name)))
+        .collect::<anyhow::Result<_>>()?;
+    let mut descriptors = [0; Direct::NAMES.len()];
+    for (descriptor, map) in descriptors.iter_mut().zip(&direct_maps) {
+        *descriptor = map.as_raw_fd();
+    }
+    let specialised = specialised(all_features(maps, variant), &descriptors)?;
+    let mut ebpf = load(object, &specialised, pins, maps, seeds, variant)?;
     let log = ProgramLog::of(&mut ebpf);
     let mut loaded = Loaded { ebpf, variant, log };
     pass_verifier(loaded.xdp()?).context("passing the verifier")?;
@@ -220,8 +230,10 @@ fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>)
     }
 }
 
+/// Makes the maps that are not pinned, and prepares the programs of an ELF file for the verifier.
 fn load(
     object: &Object,
+    elf: &[u8],
     pins: &Pins,
     plan: &MapPlan,
     seeds: Seeds,
@@ -249,8 +261,7 @@ fn load(
     for (name, _) in pins::pinnable(object) {
         loader.map_pin_path(name, pins.map(name));
     }
-    let object = specialised(all_features(plan, variant))?;
-    loader.load(&object).context("making the maps")
+    loader.load(elf).context("making the maps")
 }
 
 /// The features of the configuration, and those that follow from the maps, the interface and the kernel.

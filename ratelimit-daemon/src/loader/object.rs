@@ -1,8 +1,13 @@
 //! The BPF objects that this binary was built with.
 
+use std::os::fd::RawFd;
+
 use anyhow::Context;
 use object::{Object, ObjectSection, SectionKind};
-use ratelimit_common::features::{self, Features};
+use ratelimit_common::{
+    direct::{self, Direct},
+    features::{self, Features},
+};
 
 /// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF file, aligned as a parser of
 /// ELF wants it.
@@ -14,12 +19,18 @@ pub static LEAN_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DI
 /// The object that others load, or call where it is pinned: `entry.rs` of `ratelimit-ebpf`.
 pub static ENTRY: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/entry"));
 
-/// The object whose programs have the least code with these features, specialised for them.
+/// The descriptors of the maps of [`Direct`], by their numbers.
+pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
+
+/// The object whose programs have the least code with these features, specialised for them and for these maps.
 ///
 /// # Errors
 ///
 /// When the object cannot be read, which a test rules out.
-pub fn specialised(features: Features) -> anyhow::Result<Vec<u8>> {
+pub fn specialised(
+    features: Features,
+    direct_maps: &DirectDescriptors,
+) -> anyhow::Result<Vec<u8>> {
     let built = if Features::LEAN.covers(features) {
         LEAN_OBJECT
     } else {
@@ -33,6 +44,7 @@ pub fn specialised(features: Features) -> anyhow::Result<Vec<u8>> {
             let range = usize::try_from(start)?..usize::try_from(end)?;
             let instructions = object.get_mut(range).context("a section ends too late")?;
             features::specialise(instructions, features);
+            direct::complete(instructions, direct_maps);
         }
     }
     Ok(object)
@@ -52,8 +64,8 @@ mod tests {
             (Features::LEAN.with(Feature::Node), OBJECT),
             (Features::ALL, OBJECT),
         ] {
-            // Branches are patched, and nothing else.
-            let object = specialised(features).unwrap();
+            // Branches and addresses are patched, and nothing else.
+            let object = specialised(features, &[7; Direct::NAMES.len()]).unwrap();
             let differing = object.iter().zip(built).filter(|(a, b)| a != b).count();
             assert_eq!(object.len(), built.len(), "{features:?}");
             assert!(

@@ -1,0 +1,28 @@
+//! A map with one element, which is reached by its address and not by a lookup.
+
+use core::marker::PhantomData;
+
+use ratelimit_common::direct;
+
+/// The only element of the map with this number in [`Direct`](ratelimit_common::direct::Direct).
+pub struct Single<T, const MAP: u8>(PhantomData<T>);
+
+impl<T, const MAP: u8> Single<T, MAP> {
+    /// The element of the map.
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The address of the element.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut T {
+        direct::address::<MAP>().cast()
+    }
+
+    /// The element, where nobody writes it in place.
+    #[inline(always)]
+    pub fn get(&self) -> &'static T {
+        // SAFETY: the program keeps the map, whose element is a `T`, and whose memory is aligned for any.
+        unsafe { &*self.as_ptr() }
+    }
+}
