@@ -56,7 +56,7 @@ const MAGIC: u32 = 0x5ea7_add2;
 #[inline(always)]
 pub fn address<const MAP: u8>() -> *mut u8 {
     let address: *mut u8;
-    // SAFETY: it loads a constant.
+    // SAFETY: it loads a constant, which is the address of an element.
     unsafe {
         core::arch::asm!(
             "{0} = {1} ll",
@@ -64,6 +64,7 @@ pub fn address<const MAP: u8>() -> *mut u8 {
             const (MAGIC as i64) << 32 | MAP as i64,
             options(pure, nomem, nostack, preserves_flags),
         );
+        core::hint::assert_unchecked(!address.is_null());
     }
     address
 }

@@ -10,7 +10,7 @@ use crate::{
     sample::{FRONT_BYTES, front},
 };
 
-/// The shortest time between two events of one CPU: at most 100 a second.
+/// The shortest time between two events of an interface: about 100 a second.
 pub const INTERVAL_NS: u64 = 10_000_000;
 
 /// A packet that was dropped, or would have been in a dry run.
@@ -70,8 +70,6 @@ const _: () = assert!(size_of::<BanEvent>() != size_of::<DropEvent>());
 )]
 #[repr(C)]
 pub struct Sampler {
-    /// The time before which no event is sent, in nanoseconds since boot.
-    pub next_ns: u64,
     /// Events that were sent.
     pub sent: u64,
     /// Events that found the ring full.

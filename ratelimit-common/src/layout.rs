@@ -90,8 +90,17 @@ pub const COUNTERS: u32 = INTERFACES_MAX * (Family::ALL.len() * VERDICTS) as u32
     reason = "bounded by COUNTERS"
 )]
 pub const fn counter_index(interface: u32, family: Family, verdict: Verdict) -> u32 {
-    let row = (interface & (INTERFACES_MAX - 1)) as usize * Family::ALL.len() + family as usize;
-    (row * VERDICTS + verdict.index()) as u32
+    first_counter(interface) + (family as usize * VERDICTS + verdict.index()) as u32
+}
+
+/// The place of the first counter of an interface below [`INTERFACES_MAX`].
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "bounded by COUNTERS"
+)]
+pub const fn first_counter(interface: u32) -> u32 {
+    (interface & (INTERFACES_MAX - 1)) * (Family::ALL.len() * VERDICTS) as u32
 }
 
 /// Slots in which packets are counted that meet an entry of the lists, 1 MiB a CPU. A slot takes 16 bits of an entry.

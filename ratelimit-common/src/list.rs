@@ -222,6 +222,20 @@ impl Answer {
         }
     }
 
+    /// When it will say something else than at `now`, in nanoseconds since boot; the latest time where it never will.
+    #[inline(always)]
+    pub const fn changes_at_ns(self, now: Instant) -> u64 {
+        let mut at_ns = u64::MAX;
+        let allowed_until = (self.bits >> END_SHIFT) & END;
+        if is_allowed(self.bits, now) && allowed_until < FOREVER {
+            at_ns = allowed_until << TICK_SHIFT;
+        }
+        if now.as_nanos() < self.banned_until_ns && self.banned_until_ns < at_ns {
+            at_ns = self.banned_until_ns;
+        }
+        at_ns
+    }
+
     /// What it says at `now`. The slot of what decides stands where the end of the allow was.
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {

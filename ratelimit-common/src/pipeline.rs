@@ -147,7 +147,9 @@ where
         return Verdict::Pass(PassReason::Established);
     }
     if refusal.reason.is_of_source() {
-        tables.count_refusal(&source, now);
+        if !outcome.is_refusal_counted() {
+            tables.count_refusal(&source, now);
+        }
         let strike = Strike {
             at: now,
             frame,

@@ -130,9 +130,7 @@ impl<A: Address> Refused<A> {
     #[inline(always)]
     pub fn count(set: &mut [Self; WAYS], source: &A, now: Instant) {
         if let Some(known) = Self::place(set, source) {
-            known.packets = known.packets.wrapping_add(1);
-            // A change of the clock lets time step back.
-            known.last_ns = known.last_ns.max(now.as_nanos());
+            known.add(now);
         }
     }
 
@@ -145,41 +143,56 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// The word that was kept; `None` where there is none of this scope, and where the source was not refused for long: an old
-    /// word could mean another time.
+    /// A source for which a word was kept; `None` where there is none of this scope, and where the source was not refused for long:
+    /// an old word could mean another time.
     #[inline(always)]
-    fn word<'a>(
+    fn with_word<'a>(
         set: &'a mut [Self; WAYS],
         source: &A,
         scope: u32,
         now: Instant,
-    ) -> Option<&'a mut u64> {
+    ) -> Option<&'a mut Self> {
         let place = Self::find(set, source);
         let known = set.get_mut(place)?;
         let is_recent = now.as_nanos().wrapping_sub(known.last_ns) < RECENT_NS;
-        (known.scope == scope && is_recent).then_some(&mut known.word)
+        (known.scope == scope && is_recent).then_some(known)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, now: Instant) {
+        self.packets = self.packets.wrapping_add(1);
+        // A change of the clock lets time step back.
+        self.last_ns = self.last_ns.max(now.as_nanos());
     }
 }
 
-/// The word by which the only limit of the policy of this scope refused a source, in the set that it has; `None` where none is known. The
-/// set is asked for where the filter knows the source.
+/// Whether the word by which the only limit of the policy of this scope refused a source refuses it again, which is counted. The
+/// set that the source has is asked for where the filter knows the source.
 #[inline(always)]
-pub fn word<'a, A: Address>(
+pub fn is_refused_again<'a, A: Address>(
     filter: &mut Filter,
     set: impl FnOnce() -> Option<&'a mut [Refused<A>; WAYS]>,
     source: &A,
     scope: u32,
     now: Instant,
-) -> Option<&'a mut u64> {
+    refuses: impl FnOnce(&mut u64) -> bool,
+) -> bool {
     let bit = source.filter_bit();
     if !filter.contains(bit) {
-        return None;
+        return false;
     }
-    let word = Refused::word(set()?, source, scope, now);
-    if word.is_none() {
+    let Some(set) = set() else {
+        return false;
+    };
+    let Some(known) = Refused::with_word(set, source, scope, now) else {
         filter.remove(bit);
+        return false;
+    };
+    let is_refused = refuses(&mut known.word);
+    if is_refused {
+        known.add(now);
     }
-    word
+    is_refused
 }
 
 /// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
@@ -205,20 +218,15 @@ pub const fn may_refuse(now: Instant) -> bool {
 /// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they cost a packet a comparison.
 const ASKED_NS: u64 = 1 << 30;
 
-/// Whether words are asked for at `now`, where one was last kept at `kept_ns`.
+/// Until when words are asked for where one is kept at `now`; `None` where that is hardly later than what was noted: each packet
+/// reads it, so it is written seldom.
 #[inline(always)]
-pub const fn is_asked(kept_ns: u64, now: Instant) -> bool {
-    now.as_nanos().wrapping_sub(kept_ns) < ASKED_NS && may_refuse(now)
-}
-
-/// What to note where a word is kept at `now`; `None` where what was noted, `kept_ns`, is recent: each packet reads it, so it is
-/// written seldom.
-#[inline(always)]
-pub const fn noted(kept_ns: u64, now: Instant) -> Option<u64> {
-    if now.as_nanos().wrapping_sub(kept_ns) < ASKED_NS / 4 {
+pub const fn noted(asked_until_ns: u64, now: Instant) -> Option<u64> {
+    let until_ns = now.as_nanos().wrapping_add(ASKED_NS);
+    if until_ns.saturating_sub(asked_until_ns) < ASKED_NS / 4 {
         None
     } else {
-        Some(now.as_nanos())
+        Some(until_ns)
     }
 }
 
@@ -262,13 +270,13 @@ mod tests {
     #[test]
     fn words_are_asked_for_within_a_second_after_one_was_kept() {
         // At these times words may refuse.
-        let [kept, soon, late] = [5 << 32, (5 << 32) + ASKED_NS - 1, (5 << 32) + 2 * ASKED_NS]
+        let [kept, soon] = [5 << 32, (5 << 32) + ASKED_NS - 1]
             .map(|ns| Instant::from_nanos(ns | 0x1000));
-        assert_eq!(noted(0, kept), Some(kept.as_nanos()));
-        assert!(is_asked(kept.as_nanos(), kept) && !is_asked(kept.as_nanos(), late));
-        assert_eq!(noted(kept.as_nanos(), kept), None);
-        assert_eq!(noted(kept.as_nanos(), soon), Some(soon.as_nanos()));
-        assert!(!is_asked(kept.as_nanos(), Instant::from_nanos(5 << 32)));
+        let until = kept.as_nanos() + ASKED_NS;
+        assert_eq!(noted(0, kept), Some(until));
+        assert_eq!(noted(until, kept), None);
+        assert_eq!(noted(until, soon), Some(soon.as_nanos() + ASKED_NS));
+        assert!(may_refuse(kept) && !may_refuse(Instant::from_nanos(5 << 32)));
     }
 
     #[test]
@@ -304,7 +312,9 @@ mod tests {
     fn a_word_is_of_a_source_and_a_scope_and_goes_with_its_place() {
         let mut set = [Refused::default(); WAYS];
         let now = Instant::from_nanos(9);
-        let word = |set: &mut _, host, scope| Refused::word(set, &ipv4(host), scope, now).copied();
+        let word = |set: &mut _, host, scope| {
+            Refused::with_word(set, &ipv4(host), scope, now).map(|known| known.word)
+        };
         assert_eq!(word(&mut set, 1, 7), None);
         for now in [1, 2] {
             Refused::keep_word(&mut set, &ipv4(1), 7, 99);
@@ -340,8 +350,8 @@ mod tests {
             (last + RECENT_NS, None),
             (last - 1, None),
         ] {
-            let word = Refused::word(&mut set, &ipv4(1), 7, Instant::from_nanos(now));
-            assert_eq!(word.copied(), expected, "at {now} ns");
+            let known = Refused::with_word(&mut set, &ipv4(1), 7, Instant::from_nanos(now));
+            assert_eq!(known.map(|known| known.word), expected, "at {now} ns");
         }
     }
 
@@ -369,24 +379,28 @@ mod tests {
         let mut set = [Refused::default(); WAYS];
         let mut filter = Filter::default();
         let now = Instant::from_nanos(9);
-        let word = |filter: &mut _, set: &mut _, host| {
+        let refused = |filter: &mut _, set: &mut _, host| {
             let mut is_asked = false;
             let ask = || {
                 is_asked = true;
                 Some(set)
             };
-            (word(filter, ask, &ipv4(host), 7, now).copied(), is_asked)
+            let is_refused =
+                is_refused_again(filter, ask, &ipv4(host), 7, now, |word| *word == 99);
+            (is_refused, is_asked)
         };
-        assert_eq!(word(&mut filter, &mut set, 1), (None, false));
+        assert_eq!(refused(&mut filter, &mut set, 1), (false, false));
         keep_word(&mut filter, &mut set, &ipv4(1), 7, 99);
         Refused::count(&mut set, &ipv4(1), now);
-        assert_eq!(word(&mut filter, &mut set, 1), (Some(99), true));
-        assert_eq!(word(&mut filter, &mut set, 2), (None, false));
+        assert_eq!(refused(&mut filter, &mut set, 1), (true, true));
+        assert_eq!(refused(&mut filter, &mut set, 2), (false, false));
         // As if one with the same bit was refused.
         filter.insert(ipv4(2).filter_bit());
-        assert_eq!(word(&mut filter, &mut set, 2), (None, true));
-        assert_eq!(word(&mut filter, &mut set, 2), (None, false));
-        assert_eq!(word(&mut filter, &mut set, 1), (Some(99), true));
+        assert_eq!(refused(&mut filter, &mut set, 2), (false, true));
+        assert_eq!(refused(&mut filter, &mut set, 2), (false, false));
+        assert_eq!(refused(&mut filter, &mut set, 1), (true, true));
+        let counted = set.iter().find(|known| known.source() == Some(ipv4(1)));
+        assert_eq!(counted.unwrap().refusals().packets, 3, "one was counted before");
     }
 
     #[test]

@@ -67,12 +67,13 @@ fn charge_known_window<A: Address, S: Store<A>>(
     arrival: &Arrival,
     store: &S,
 ) -> Option<Outcome> {
-    if let Some(denial) = store.denial(source, policy.scope(), arrival.at) {
+    let refuses = |denial: S::Denial<'_>| {
         let cost = limit.cost_of_counted(arrival);
         let step = limit.fixed_window().step(denial.load(0), arrival.at, cost);
-        if step.is_err() {
-            return Some(Outcome::LIMITED);
-        }
+        step.is_err()
+    };
+    if store.is_denied(source, policy.scope(), arrival.at, refuses) {
+        return Some(Outcome::DENIED);
     }
     let key = store.key(source, policy.scope());
     let words = store.words(&key)?;
@@ -94,13 +95,13 @@ fn charge_known_words<A: Address, S: Store<A>>(
     arrival: &Arrival,
     store: &S,
 ) -> Option<Outcome> {
-    if let Some(limit) = policy.only_limit()
-        && let Some(denial) = store.denial(source, policy.scope(), arrival.at)
-        && denial.load(0) != 0
-    {
-        let cost = limit.cost_of_counted(arrival);
-        if denial.check(limit, 0, arrival.at, cost).is_limited() {
-            return Some(Outcome::LIMITED);
+    if let Some(limit) = policy.only_limit() {
+        let refuses = |denial: S::Denial<'_>| {
+            let cost = limit.cost_of_counted(arrival);
+            denial.load(0) != 0 && denial.check(limit, 0, arrival.at, cost).is_limited()
+        };
+        if store.is_denied(source, policy.scope(), arrival.at, refuses) {
+            return Some(Outcome::DENIED);
         }
     }
     let key = store.key(source, policy.scope());

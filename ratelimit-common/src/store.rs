@@ -57,12 +57,22 @@ pub trait Store<A: Address> {
         false
     }
 
-    /// The word by which the only limit of the policy of this scope refused a source; `None` where none is cached, and where a
-    /// word [is not asked](crate::refused::is_asked).
-    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<Self::Denial<'_>>;
+    /// Whether the word by which the only limit of the policy of this scope refused a source is cached, and `refuses` it again.
+    /// That is counted, as [`count_refusal`](crate::FamilyTables::count_refusal) does.
+    #[inline(always)]
+    fn is_denied(
+        &self,
+        _source: &A,
+        _scope: u32,
+        _at: Instant,
+        _refuses: impl FnOnce(Self::Denial<'_>) -> bool,
+    ) -> bool {
+        false
+    }
 
     /// Caches the word by which the only limit of a policy has refused a source at this time.
-    fn keep_denial(&self, key: &Self::Key<'_>, words: &Self::Words<'_>, at: Instant);
+    #[inline(always)]
+    fn keep_denial(&self, _: &Self::Key<'_>, _: &Self::Words<'_>, _at: Instant) {}
 }
 
 /// The state of one source.

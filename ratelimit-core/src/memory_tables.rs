@@ -77,8 +77,8 @@ pub struct MemoryTables {
     entry_counters: RefCell<BTreeMap<u16, Counter>>,
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
-    /// When a word was last kept by which a limit refused a source.
-    word_kept_ns: Cell<u64>,
+    /// Until when packets ask for words by which a limit refused a source.
+    asked_until_ns: Cell<u64>,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
     /// How many bans policies may make; at first none.
@@ -116,7 +116,7 @@ impl MemoryTables {
             entry_counters: RefCell::default(),
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
-            word_kept_ns: Cell::new(0),
+            asked_until_ns: Cell::new(0),
             pass_all_until: Instant::from_nanos(u64::MAX),
             detection_limit: BanBudgets::default(),
             detection_rings: Default::default(),
@@ -545,17 +545,23 @@ impl<A: InMemory> Store<A> for At<'_> {
             .is_spent(&MemoryWord(taken), share.get(), arrival.at)
     }
 
-    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MemoryDenial> {
-        let is_asked = refused::is_asked(self.tables.word_kept_ns.get(), at);
-        let is_cached = is_asked && (&self.tables.node).keeps_shares();
-        let family = is_cached.then(|| A::family(self.tables))?;
-        family.denial(source, scope, at)
+    fn is_denied(
+        &self,
+        source: &A,
+        scope: u32,
+        at: Instant,
+        refuses: impl FnOnce(MemoryDenial) -> bool,
+    ) -> bool {
+        at.as_nanos() < self.tables.asked_until_ns.get()
+            && refused::may_refuse(at)
+            && (&self.tables.node).keeps_shares()
+            && A::family(self.tables).is_denied(source, scope, at, refuses)
     }
 
     fn keep_denial(&self, key: &SourceKey<A>, words: &MemoryWords<'_>, at: Instant) {
         if (&self.tables.node).keeps_shares() {
-            let kept_ns = &self.tables.word_kept_ns;
-            kept_ns.set(refused::noted(kept_ns.get(), at).unwrap_or(kept_ns.get()));
+            let until_ns = &self.tables.asked_until_ns;
+            until_ns.set(refused::noted(until_ns.get(), at).unwrap_or(until_ns.get()));
             A::family(self.tables).keep_denial(key, words);
         }
     }

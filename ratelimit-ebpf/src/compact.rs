@@ -330,12 +330,4 @@ impl<A: FamilyCode> Store<A> for SlotStore {
     fn is_budget_spent(&self, arrival: &Arrival) -> bool {
         new_sources::is_spent(arrival.at, arrival.settings.generation())
     }
-
-    #[inline(always)]
-    fn denial(&self, _: &A, _: u32, _: Instant) -> Option<MapWord> {
-        None
-    }
-
-    #[inline(always)]
-    fn keep_denial(&self, _: &SlotKey<'_, A>, _: &CompactWords<'_, A>, _: Instant) {}
 }

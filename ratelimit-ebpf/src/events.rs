@@ -1,4 +1,4 @@
-//! Sends a sample of the refusals to user space: at most one event a CPU in [`INTERVAL_NS`].
+//! Sends a sample of the refusals on an interface to user space: about one event in [`INTERVAL_NS`].
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
@@ -11,14 +11,17 @@ use crate::{
     first::First as _,
     maps::{EVENTS, SAMPLER},
     samples, subprograms,
+    variable::Variable,
 };
 
-/// Whether this CPU may send an event again.
+/// The time before which no event is sent, in nanoseconds since boot. CPUs that look at it at once each send one.
+#[unsafe(no_mangle)]
+static NEXT_EVENT_NS: Variable = Variable::new();
+
+/// Whether an event may be sent again.
 #[inline(always)]
 pub fn is_due(now: Instant) -> bool {
-    SAMPLER
-        .first()
-        .is_some_and(|sampler| now.as_nanos() >= sampler.next_ns)
+    now.as_nanos() >= NEXT_EVENT_NS.get()
 }
 
 /// Sends an event about the packet of `context`, which is of `source`. The next is not due before [`INTERVAL_NS`] are over.
@@ -33,9 +36,9 @@ pub fn sample<A: Address>(
     let Some(sampler) = SAMPLER.first_ptr() else {
         return;
     };
+    NEXT_EVENT_NS.set(now.as_nanos().saturating_add(INTERVAL_NS));
     // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
     let sampler = unsafe { &mut *sampler };
-    sampler.next_ns = now.as_nanos().saturating_add(INTERVAL_NS);
     #[cfg(feature = "log")]
     aya_log_ebpf::debug!(
         (),

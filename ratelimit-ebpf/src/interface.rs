@@ -19,6 +19,16 @@ pub fn slot() -> u32 {
     INTERFACE.get()
 }
 
+/// The place of its first counter.
+#[unsafe(no_mangle)]
+static FIRST_COUNTER: Constant<u32> = Constant::new(0);
+
+/// The place of its first counter.
+#[inline(always)]
+pub fn first_counter() -> u32 {
+    FIRST_COUNTER.get()
+}
+
 /// What holds for packets that come by it. It is worked out in a subprogram: here it would take stack from all packets.
 #[inline(always)]
 pub fn settings(all: Settings) -> Settings {

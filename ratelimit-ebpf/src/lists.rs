@@ -219,7 +219,7 @@ fn keep<A: FamilyMaps>(
         && lookup_cache::is_settled(state)
         && let Some(slot) = address_slot(address)
     {
-        *slot = CachedAddress::new(address, state, generation, answer);
+        *slot = CachedAddress::new(address, state, generation, answer, now);
     }
 }
 

@@ -57,8 +57,14 @@ impl<A: FamilyCode> Store<A> for Records {
     }
 
     #[inline(always)]
-    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MapWord> {
-        refused::word(source, scope, at)
+    fn is_denied(
+        &self,
+        source: &A,
+        scope: u32,
+        at: Instant,
+        refuses: impl FnOnce(MapWord) -> bool,
+    ) -> bool {
+        refused::is_refused_again(source, scope, at, refuses)
     }
 
     #[inline(always)]

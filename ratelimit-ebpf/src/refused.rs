@@ -8,16 +8,16 @@ use ratelimit_common::{
 
 use crate::{
     constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
-    variable::Variable,
+    subprograms::unknown, variable::Variable,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]
 static REFUSED_SETS: Constant<u32> = Constant::new(SETS);
 
-/// When this program last kept a word by which a limit refused a source, in nanoseconds since boot.
+/// Until when packets ask for words by which a limit refused a source, in nanoseconds since boot.
 #[unsafe(no_mangle)]
-static WORD_KEPT_NS: Variable = Variable::new();
+static ASKED_UNTIL_NS: Variable = Variable::new();
 
 /// Counts a refusal of `source`.
 #[inline(always)]
@@ -27,15 +27,28 @@ pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
     }
 }
 
-/// The word by which the only limit of the policy of this scope refused a source before.
+/// Whether the word by which the only limit of the policy of this scope refused a source before refuses it again, which is counted.
 #[inline(always)]
-pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWord> {
-    if !refused::is_asked(WORD_KEPT_NS.get(), at) || interruption::is_possible() {
-        return None;
+pub fn is_refused_again<A: FamilyMaps>(
+    source: &A,
+    scope: u32,
+    at: Instant,
+    refuses: impl FnOnce(MapWord) -> bool,
+) -> bool {
+    // The usual answer first.
+    if at.as_nanos() >= ASKED_UNTIL_NS.get() || interruption::is_possible() {
+        return false;
     }
+    if !refused::may_refuse(Instant::from_nanos(unknown(at.as_nanos()))) {
+        return false;
+    }
+    let Some(filter) = filter_of_this_cpu::<A>() else {
+        return false;
+    };
     let set = || set_of_this_cpu(source);
-    let word = refused::word(filter_of_this_cpu::<A>()?, set, source, scope, at)?;
-    Some(MapWord(word))
+    refused::is_refused_again(filter, set, source, scope, at, |word| {
+        refuses(MapWord(word))
+    })
 }
 
 /// Keeps the word by which the only limit of the policy of this scope has refused a source.
@@ -46,8 +59,8 @@ pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64, at: Instant) {
         && let Some(set) = set_of_this_cpu(key.as_address())
     {
         refused::keep_word(filter, set, key.as_address(), key.scope(), word);
-        if let Some(kept_ns) = refused::noted(WORD_KEPT_NS.get(), at) {
-            WORD_KEPT_NS.set(kept_ns);
+        if let Some(until_ns) = refused::noted(ASKED_UNTIL_NS.get(), at) {
+            ASKED_UNTIL_NS.set(until_ns);
         }
     }
 }

@@ -165,9 +165,8 @@ impl Tables for KernelTables {
     #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
         capture::offer(self.context, verdict);
-        if let Some(counter) =
-            VERDICTS.get_ptr_mut(counter_index(interface::slot(), family, verdict))
-        {
+        let index = interface::first_counter().wrapping_add(counter_index(0, family, verdict));
+        if let Some(counter) = VERDICTS.get_ptr_mut(index) {
             add(counter, frame_bytes);
         }
     }

@@ -319,6 +319,7 @@ impl Program {
     pub fn load(constants: &Constants) -> Result<Self> {
         let refused_sets = refused_sets()?;
         let link_layer = constants.link_layer.number();
+        let first_counter = layout::first_counter(constants.interface);
         let pinned = Pinned::make(constants)?;
         let mut loader = EbpfLoader::new();
         for name in pinned.names() {
@@ -335,6 +336,7 @@ impl Program {
         let mut ebpf = loader
             .override_global("RECORD_WORDS", &constants.words, true)
             .override_global("INTERFACE", &constants.interface, true)
+            .override_global("FIRST_COUNTER", &first_counter, true)
             .override_global("LINK_LAYER", &link_layer, true)
             .override_global("TUNNELS", &constants.tunnels.number(), true)
             .override_global("SOURCE_MASK_V4", &constants.masks.0, true)

@@ -40,10 +40,16 @@ const WINDOW_MAX_NS: u64 = 1 << 53;
 #[repr(C)]
 pub struct FixedWindow {
     amount: u64,
-    window_ns: u64,
-    tick_shift: u32,
-    count_bits: u32,
+    /// On the scale of words: the window, and how far back time may go. In the lowest bits, of less than a nanosecond: the bits
+    /// that a nanosecond is shifted by on that scale.
+    span: u64,
+    /// On the same scale: how far back time may go. In the lowest bits: the bits of the count, which are no fewer, so that they
+    /// change no comparison of a time with [`span`](Self::span).
+    early: u64,
 }
+
+/// The lowest bits of words that hold a number of bits.
+const BITS: u64 = 63;
 
 impl FixedWindow {
     /// A window of the length `window` that admits `amount`.
@@ -92,11 +98,13 @@ impl FixedWindow {
         if amount > amount_max || ticks < TICKS_MIN || window_ns > WINDOW_MAX_NS {
             return Err(ParameterError::Unrepresentable { amount_max });
         }
+        let ns_shift = count_bits.saturating_sub(tick_shift);
+        let early_ns = window_ns.max(EARLY_NS);
+        let scaled = |ns: u64, bits: u32| ns.wrapping_shl(ns_shift) | u64::from(bits);
         Ok(Self {
             amount,
-            window_ns,
-            tick_shift,
-            count_bits,
+            span: scaled(window_ns.saturating_add(early_ns), ns_shift),
+            early: scaled(early_ns, count_bits),
         })
     }
 
@@ -107,12 +115,14 @@ impl FixedWindow {
 
     /// The length of the window, in nanoseconds.
     pub const fn window_ns(&self) -> u64 {
-        self.window_ns
+        self.span
+            .wrapping_shr(self.ns_shift())
+            .wrapping_sub(self.early_ns())
     }
 
     /// The length of a tick, in nanoseconds.
     pub const fn tick_ns(&self) -> u64 {
-        1u64.wrapping_shl(self.tick_shift)
+        1u64.wrapping_shl(self.tick_shift())
     }
 
     /// The state after a packet of `cost` at `now`.
@@ -137,24 +147,27 @@ impl FixedWindow {
     /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
-        let counted = self.count_mask();
-        let (opened, used) = if self.is_open(word, now) {
-            (word & !counted, word & counted)
-        } else {
-            (self.on_words(now.as_nanos()) & !counted, 0)
-        };
-        let count = used.saturating_add(cost);
-        if count > self.amount {
+        if cost > self.amount {
             return Err(Denied);
         }
-        Ok(opened | count)
+        let opened_mask = self.opened_mask();
+        let opened = word & opened_mask;
+        let used = word.wrapping_sub(opened);
+        if used == 0 || self.is_over(opened, now) {
+            return Ok(self.on_words(now.as_nanos()) & opened_mask | cost);
+        }
+        // Both are shorter than a word: they leave bits for ticks.
+        if used.wrapping_add(cost) > self.amount {
+            return Err(Denied);
+        }
+        Ok(word.wrapping_add(cost))
     }
 
     /// What was used of the window that is open at `now`.
     #[inline(always)]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         if self.is_open(word, now) {
-            word & self.count_mask()
+            word & !self.opened_mask()
         } else {
             0
         }
@@ -163,9 +176,9 @@ impl FixedWindow {
     /// The word behind the last that could be of a window at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
-        let early_ticks = self.early_ns().wrapping_shr(self.tick_shift);
+        let early_ticks = self.early_ns().wrapping_shr(self.tick_shift());
         let behind = self.tick(now).wrapping_add(early_ticks).wrapping_add(2);
-        behind.wrapping_shl(self.count_bits)
+        behind.wrapping_shl(self.count_bits())
     }
 
     /// The word of a window that another source has opened: what was used of it is at least the part of the amount that its
@@ -175,17 +188,17 @@ impl FixedWindow {
     pub(super) fn taken_over(&self, word: u64, now: Instant) -> u64 {
         let (opened, used) = self.parts(word);
         let elapsed_ns = self.elapsed_ns(opened, now);
-        if used == 0 || elapsed_ns >= self.window_ns {
+        if used == 0 || elapsed_ns >= self.window_ns() {
             return word;
         }
-        let ticks = self.window_ns.wrapping_shr(self.tick_shift);
+        let ticks = self.window_ns().wrapping_shr(self.tick_shift());
         // The amount has as many bits as the ticks leave.
         let gone = self
             .amount
-            .wrapping_mul(elapsed_ns.wrapping_shr(self.tick_shift))
+            .wrapping_mul(elapsed_ns.wrapping_shr(self.tick_shift()))
             .div_ceil(ticks.max(1))
             .min(self.amount);
-        opened.wrapping_shl(self.count_bits) | used.max(gone)
+        opened.wrapping_shl(self.count_bits()) | used.max(gone)
     }
 
     /// How long the window that is open at `now` stays so: to the nanosecond.
@@ -194,9 +207,10 @@ impl FixedWindow {
         let (opened, _) = self.parts(word);
         if self.is_open(word, now) {
             // Before it opened, the time that is over of it wraps.
-            self.window_ns.saturating_sub(self.elapsed_ns(opened, now))
+            self.window_ns()
+                .saturating_sub(self.elapsed_ns(opened, now))
         } else {
-            self.window_ns
+            self.window_ns()
                 .saturating_sub(self.elapsed_ns(self.tick(now), now))
         }
     }
@@ -204,70 +218,97 @@ impl FixedWindow {
     /// The time after which no window is open.
     pub(super) const fn forgets_in_ns(&self) -> u64 {
         // A word of the future, and then the window itself.
-        self.window_ns.saturating_mul(3).saturating_add(EARLY_NS)
+        self.window_ns().saturating_mul(3).saturating_add(EARLY_NS)
     }
 
     /// A word says when a window of what length opened, and has its count in these bits.
     pub(super) const fn meaning(&self) -> [u64; 3] {
         [
-            self.window_ns,
-            self.tick_shift as u64,
-            self.count_bits as u64,
+            self.window_ns(),
+            self.tick_shift() as u64,
+            self.count_bits() as u64,
         ]
     }
 
     /// A time on the scale of words: its ticks stand where a word has those of its window, and it wraps with them.
     #[inline(always)]
     const fn on_words(&self, ns: u64) -> u64 {
-        ns.wrapping_shl(self.count_bits.wrapping_sub(self.tick_shift))
+        ns.wrapping_shl(self.ns_shift())
     }
 
-    /// The bits of a word that are its count.
+    /// How many bits of a word are its count.
     #[inline(always)]
-    const fn count_mask(&self) -> u64 {
-        !u64::MAX.wrapping_shl(self.count_bits)
+    const fn count_bits(&self) -> u32 {
+        (self.early & BITS) as u32
     }
 
-    /// Whether a packet at `now` belongs to the window of a word. One from before it opened does: CPUs read their clocks some
-    /// time before they reach the word, and a virtual CPU may be held up in between.
+    /// The bits that a nanosecond is shifted by on the scale of words.
     #[inline(always)]
-    fn is_open(&self, word: u64, now: Instant) -> bool {
-        let counted = self.count_mask();
-        let early_ns = self.early_ns();
+    const fn ns_shift(&self) -> u32 {
+        (self.span & BITS) as u32
+    }
+
+    /// The bits of a time that are shorter than a tick.
+    #[inline(always)]
+    const fn tick_shift(&self) -> u32 {
+        self.count_bits().wrapping_sub(self.ns_shift())
+    }
+
+    /// The bits of a word that say when its window opened.
+    #[inline(always)]
+    const fn opened_mask(&self) -> u64 {
+        u64::MAX.wrapping_shl(self.count_bits())
+    }
+
+    /// Whether a packet at `now` belongs to the window of a word.
+    #[inline(always)]
+    const fn is_open(&self, word: u64, now: Instant) -> bool {
+        let opened = word & self.opened_mask();
+        word != opened && !self.is_over(opened, now)
+    }
+
+    /// Whether a window that opened then is over at `now`. It is not for a packet from before it opened: CPUs read their clocks
+    /// some time before they reach the word, and a virtual CPU may be held up in between.
+    #[inline(always)]
+    const fn is_over(&self, opened: u64, now: Instant) -> bool {
         let since_early = self
-            .on_words(now.as_nanos().wrapping_add(early_ns))
-            .wrapping_sub(word & !counted);
-        word & counted != 0 && since_early < self.on_words(self.window_ns.wrapping_add(early_ns))
+            .on_words(now.as_nanos())
+            .wrapping_add(self.early)
+            .wrapping_sub(opened);
+        since_early >= self.span
     }
 
     /// The tick at which a window opened, and what was used of it.
     #[inline(always)]
     const fn parts(&self, word: u64) -> (u64, u64) {
-        (word.wrapping_shr(self.count_bits), word & self.count_mask())
+        (
+            word.wrapping_shr(self.count_bits()),
+            word & !self.opened_mask(),
+        )
     }
 
     /// How far back time may go: [`EARLY_NS`], or a window.
     #[inline(always)]
-    fn early_ns(&self) -> u64 {
-        self.window_ns.max(EARLY_NS)
+    const fn early_ns(&self) -> u64 {
+        self.early.wrapping_shr(self.ns_shift())
     }
 
     /// The time since this tick began, which wraps.
     #[inline(always)]
     const fn elapsed_ns(&self, opened: u64, now: Instant) -> u64 {
-        let opened_ns = opened.wrapping_shl(self.tick_shift);
+        let opened_ns = opened.wrapping_shl(self.tick_shift());
         now.as_nanos().wrapping_sub(opened_ns) & self.horizon_mask()
     }
 
     #[inline(always)]
     const fn tick(&self, now: Instant) -> u64 {
-        now.as_nanos().wrapping_shr(self.tick_shift)
+        now.as_nanos().wrapping_shr(self.tick_shift())
     }
 
     /// The time after which ticks wrap, less one: a word has as many ticks as the count leaves bits for.
     #[inline(always)]
     const fn horizon_mask(&self) -> u64 {
-        u64::MAX.wrapping_shr(self.count_bits.wrapping_sub(self.tick_shift))
+        u64::MAX.wrapping_shr(self.ns_shift())
     }
 }
 

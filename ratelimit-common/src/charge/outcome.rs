@@ -32,6 +32,7 @@ const LIMIT_MASK: u32 = (1 << LIMIT_BITS) - 1;
 /// The reason, plus one.
 const REASON_MASK: u32 = 0xff << LIMIT_BITS;
 const OBSERVED: u32 = 1 << 16;
+const REFUSAL_COUNTED: u32 = 1 << 17;
 
 impl Outcome {
     /// No limit counts the packet.
@@ -42,6 +43,9 @@ impl Outcome {
 
     /// The first limit has no room.
     pub const LIMITED: Self = Self::refused(DropReason::Limited, 0);
+
+    /// The same by a cached denial, where the refusal is counted.
+    pub const DENIED: Self = Self(Self::LIMITED.0 | REFUSAL_COUNTED);
 
     /// The source needed state, and there was no budget for it; see [`new_sources`](crate::new_sources).
     pub const OVER_BUDGET: Self = Self::refused(DropReason::NewSources, 0);
@@ -107,6 +111,12 @@ impl Outcome {
     #[inline(always)]
     pub const fn is_for(self, reason: DropReason) -> bool {
         self.0 & REASON_MASK == Self::refused(reason, 0).0 & REASON_MASK
+    }
+
+    /// Whether the refusal of the source is counted already.
+    #[inline(always)]
+    pub const fn is_refusal_counted(self) -> bool {
+        self.0 & REFUSAL_COUNTED != 0
     }
 
     /// Whether a limit refused the packet that is not a dry run.

@@ -1,9 +1,14 @@
 //! What the lists say about an address at one time.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use super::{ALLOWED, BANNED, DESTINATION_SHIFT, END_SHIFT, FOUND, HAS_POLICY, POLICY, PROTECTED};
 
 /// All of it in one word, which is 0 where there is no entry.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(transparent)]
 pub struct Listed(u64);
 
 impl Listed {

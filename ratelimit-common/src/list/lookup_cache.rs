@@ -62,7 +62,9 @@ pub struct CachedAnswer {
 pub struct CachedAddress {
     address: [u64; 2],
     about: u64,
-    answer: Answer,
+    /// Until when it says that: nanoseconds since boot.
+    until_ns: u64,
+    listed: Listed,
 }
 
 /// The slots of a CPU and address family for the policies of destinations.
@@ -147,13 +149,20 @@ const fn about(state: u64, generation: Generation) -> u64 {
 }
 
 impl CachedAddress {
-    /// What was found for an address.
+    /// What was found for an address at `now`.
     #[inline(always)]
-    pub fn new<A: Address>(address: A, state: u64, generation: Generation, answer: Answer) -> Self {
+    pub fn new<A: Address>(
+        address: A,
+        state: u64,
+        generation: Generation,
+        answer: Answer,
+        now: Instant,
+    ) -> Self {
         Self {
             address: words(address),
             about: about(state, generation),
-            answer,
+            until_ns: answer.changes_at_ns(now),
+            listed: answer.at(now),
         }
     }
 
@@ -166,8 +175,10 @@ impl CachedAddress {
         generation: Generation,
         now: Instant,
     ) -> Option<Listed> {
-        let is_of = self.address == words(address) && self.about == about(state, generation);
-        is_of.then(|| self.answer.at(now))
+        let is_of = self.address == words(address)
+            && self.about == about(state, generation)
+            && now.as_nanos() < self.until_ns;
+        is_of.then_some(self.listed)
     }
 
     /// The slot that an address has among [`SLOTS`].
@@ -338,7 +349,7 @@ mod tests {
 
     #[test]
     fn an_answer_about_an_address_is_for_one_state_and_generation() {
-        let slot = CachedAddress::new(OWN, 4, FIRST, Answer::of(policy()));
+        let slot = CachedAddress::new(OWN, 4, FIRST, Answer::of(policy()), NOW);
         let answer = |address, state, generation| slot.answer(address, state, generation, NOW);
         assert_eq!(answer(OWN, 4, FIRST), Some(policy().at(NOW)));
         assert_eq!(answer(Ipv4::new([192, 0, 2, 2]), 4, FIRST), None);
@@ -346,6 +357,33 @@ mod tests {
         assert_eq!(answer(OWN, 4, Generation::Second), None);
         let free = CachedAddress::default();
         assert_eq!(free.answer(Ipv6::new([0; 16]), 0, FIRST, NOW), None);
+    }
+
+    #[test]
+    fn an_answer_about_an_address_ends_with_what_it_says() {
+        const TICK: u64 = 1 << 22;
+        let at = Instant::from_nanos;
+        let nothing = ListEntry::new(false, None, None);
+        let banned = ListEntry::new(false, Some(at(5 * TICK)), None);
+        for (entry, ends) in [
+            (banned, &[5][..]),
+            (nothing.with_allow_until(at(3 * TICK)), &[3]),
+            (banned.with_allow_until(at(3 * TICK)), &[3, 5]),
+            (policy(), &[]),
+        ] {
+            let answer = Answer::of(entry);
+            let mut now = NOW;
+            for end in ends.iter().map(|ticks| ticks * TICK) {
+                let slot = CachedAddress::new(OWN, 4, FIRST, answer, now);
+                let before = at(end - 1);
+                assert_eq!(slot.answer(OWN, 4, FIRST, before), Some(entry.at(before)));
+                assert_eq!(slot.answer(OWN, 4, FIRST, at(end)), None);
+                now = at(end);
+            }
+            let slot = CachedAddress::new(OWN, 4, FIRST, answer, now);
+            let late = at(u64::MAX - 1);
+            assert_eq!(slot.answer(OWN, 4, FIRST, late), Some(entry.at(late)));
+        }
     }
 
     #[test]

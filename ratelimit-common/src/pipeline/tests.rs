@@ -822,12 +822,6 @@ impl Store<Ipv4> for Fake {
         let left = budget.get().checked_sub(1);
         left.map(|left| budget.set(left)).is_some()
     }
-
-    fn denial(&self, _: &Ipv4, _: u32, _: Instant) -> Option<Absent> {
-        None
-    }
-
-    fn keep_denial(&self, _: &SourceKey<Ipv4>, _: &&Fake, _: Instant) {}
 }
 
 /// No packet of these tests is one of IPv6.
@@ -849,14 +843,6 @@ impl Store<Ipv6> for Fake {
     }
 
     fn admits(&self, _: Newcomer, _: &Arrival) -> bool {
-        unreachable!()
-    }
-
-    fn denial(&self, _: &Ipv6, _: u32, _: Instant) -> Option<Absent> {
-        unreachable!()
-    }
-
-    fn keep_denial(&self, _: &SourceKey<Ipv6>, _: &&Fake, _: Instant) {
         unreachable!()
     }
 }

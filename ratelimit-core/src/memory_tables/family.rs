@@ -198,16 +198,23 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         Refused::count(&mut refused[Self::set_of(&source)], &source, now);
     }
 
-    /// The word by which the only limit of a policy refused a source before.
-    pub(super) fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MemoryDenial> {
+    /// Whether the word by which the only limit of a policy refused a source before refuses it again, which is counted.
+    pub(super) fn is_denied(
+        &self,
+        source: &A,
+        scope: u32,
+        at: Instant,
+        refuses: impl FnOnce(MemoryDenial) -> bool,
+    ) -> bool {
         if self.compact.is_some() {
-            return None;
+            return false;
         }
         let mut refused = self.refused.borrow_mut();
         let set = refused.get_mut(Self::set_of(source));
         let mut filter = self.refused_filter.borrow_mut();
-        let word = refused::word(&mut filter, || set, source, scope, at)?;
-        Some(MemoryDenial(*word))
+        refused::is_refused_again(&mut filter, || set, source, scope, at, |word| {
+            refuses(MemoryDenial(*word))
+        })
     }
 
     pub(super) fn keep_denial(&self, key: &SourceKey<A>, words: &MemoryWords<'_>) {

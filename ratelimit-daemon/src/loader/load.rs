@@ -15,7 +15,7 @@ use ratelimit_common::{
     Ipv4, Ipv6,
     direct::Direct,
     features::{Feature, Features},
-    layout::{PROGRAM, PROGRAM_FRAGS},
+    layout::{PROGRAM, PROGRAM_FRAGS, first_counter},
     parse::{LinkLayer, Tunnels},
     refused::sets_of_cpu,
 };
@@ -240,12 +240,14 @@ fn load(
     variant: Variant,
 ) -> anyhow::Result<Ebpf> {
     let link_layer = variant.link_layer.number();
+    let first_counter = first_counter(variant.slot);
     let log_words = plan.sizes.logs.words();
     let refused_sets = sets_of_cpu(plan.cpus);
     let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &variant.slot, true)
+        .override_global("FIRST_COUNTER", &first_counter, true)
         .override_global("LINK_LAYER", &link_layer, true)
         .override_global("TUNNELS", &plan.tunnels, true)
         .override_global("LOG_WORDS", &log_words, true)

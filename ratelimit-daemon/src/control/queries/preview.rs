@@ -375,13 +375,6 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         let budget = self.enforcer.held().new_sources;
         budget.take_one(&taken, arrival.at)
     }
-
-    /// What was cached is the CPUs' own.
-    fn denial(&self, _: &A, _: u32, _: Instant) -> Option<ReadOnly<'_>> {
-        None
-    }
-
-    fn keep_denial(&self, _: &SourceKey<A>, _: &ReadOnly<'_>, _: Instant) {}
 }
 
 impl SourceWords for ReadOnly<'_> {
