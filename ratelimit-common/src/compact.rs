@@ -41,7 +41,7 @@ mod tag;
 pub use self::{
     policy::{Table, charge_all},
     region::Region,
-    set::{SLOTS, Set, Slot, Slots, find, find_at_once, least},
+    set::{SLOTS, Set, Slot, Slots, find, least},
     tag::Mix,
 };
 

@@ -33,6 +33,9 @@ pub fn charge_source<A: Address, S: Store<A>>(
     };
     let observe = counting.observe();
     if let Some(outcome) = known {
+        if outcome == Outcome::PASSED {
+            return outcome;
+        }
         return outcome.observed_if(observe);
     }
     if !arrival.settings.has_new_sources() {
@@ -81,6 +84,10 @@ fn charge_known_window<A: Address, S: Store<A>>(
         return None;
     }
     let outcome = words.charge_fixed_window(limit, arrival);
+    // The usual one, known by a single comparison.
+    if outcome == Outcome::PASSED {
+        return Some(outcome);
+    }
     if outcome.is_limited() {
         store.keep_denial(&key, &words, arrival.at);
     }

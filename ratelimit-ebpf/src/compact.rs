@@ -19,7 +19,7 @@ use crate::{
     map_words::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     new_sources,
     steps::MapSteps,
-    subprograms,
+    subprograms::{self, forgotten},
 };
 
 /// The seeds of the tags.
@@ -81,6 +81,11 @@ impl Slots for MapSet {
     }
 }
 
+#[inline(always)]
+fn find(set: &MapSet, tag: u64, at: Instant) -> usize {
+    forgotten(compact::find(set, tag) as u64, at) as usize
+}
+
 /// The table of a family.
 pub struct MapTable<A>(PhantomData<A>);
 
@@ -92,6 +97,11 @@ impl<A: FamilyCode> Table for MapTable<A> {
         A::COMPACT
             .get_ptr_mut(limit.region().set_of(tag))
             .map(MapSet)
+    }
+
+    #[inline(always)]
+    fn find(&self, set: &MapSet, tag: u64, at: Instant) -> usize {
+        find(set, tag, at)
     }
 
     #[inline(always)]
@@ -125,7 +135,12 @@ pub fn is_known<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) 
 #[inline(always)]
 pub fn charge_words<A: FamilyCode>(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
     let table = MapTable(PhantomData::<A>);
-    if let Some(outcome) = charge::charge_two(policy, &OwnSlots { table: &table, tag }, arrival) {
+    let own = OwnSlots {
+        table: &table,
+        tag,
+        at: arrival.at,
+    };
+    if let Some(outcome) = charge::charge_two(policy, &own, arrival) {
         return outcome;
     }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
@@ -138,6 +153,7 @@ pub fn charge_words<A: FamilyCode>(tag: u64, policy: &Policy, arrival: &Arrival)
 struct OwnSlots<'a, A> {
     table: &'a MapTable<A>,
     tag: u64,
+    at: Instant,
 }
 
 impl<A: FamilyCode> Places for OwnSlots<'_, A> {
@@ -146,7 +162,7 @@ impl<A: FamilyCode> Places for OwnSlots<'_, A> {
     #[inline(always)]
     fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
         let set = self.table.set(limit, self.tag)?;
-        let slot = compact::find_at_once(&set, self.tag);
+        let slot = find(&set, self.tag, self.at);
         (slot < SLOTS).then(|| MapWord(set.word_at(slot)))
     }
 }
@@ -196,7 +212,7 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
         at: Instant,
         cost: u64,
     ) -> Result<*mut u64, Outcome> {
-        let slot = compact::find_at_once(&set, self.tag);
+        let slot = find(&set, self.tag, at);
         if slot < SLOTS {
             return Ok(set.word_at(slot));
         }

@@ -1,5 +1,7 @@
 //! The state of limits, in map values that all CPUs share.
 
+use core::hint::cold_path;
+
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
@@ -249,6 +251,7 @@ pub fn charge_fixed_window(limit: &Limit, word: *mut u64, arrival: &Arrival) -> 
     if place.exchange(found, next).is_ok() {
         return Outcome::PASSED;
     }
+    cold_path();
     subprograms::charge_window(limit, word, at, cost)
 }
 

@@ -102,8 +102,7 @@ pub fn unknown_pointer<T>(mut pointer: *mut T) -> *mut T {
 /// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that it does not know. Else it follows each
 /// outcome of its own to the end of the program, and kernel 6.1 gives up.
 #[inline(always)]
-pub fn forgotten(number: u32, time: Instant) -> u32 {
-    let mut number = u64::from(number);
+pub fn forgotten(mut number: u64, time: Instant) -> u64 {
     // SAFETY: registers alone.
     unsafe {
         asm!(
@@ -114,7 +113,7 @@ pub fn forgotten(number: u32, time: Instant) -> u32 {
             options(pure, nomem, nostack, preserves_flags),
         );
     }
-    number as u32
+    number
 }
 
 #[inline(always)]

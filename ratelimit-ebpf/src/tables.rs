@@ -108,7 +108,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn forget(&self, number: u32, now: Instant) -> u32 {
-        subprograms::forgotten(number, now)
+        subprograms::forgotten(number.into(), now) as u32
     }
 
     #[inline(always)]

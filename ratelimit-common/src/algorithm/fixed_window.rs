@@ -11,7 +11,7 @@
 //! Ticks wrap after 52 days or later, and after 2.3 years where a window is longer than four hours. So only a source that was
 //! silent for a multiple of that, to the window, could find an old count in force.
 
-use core::time::Duration;
+use core::{hint::cold_path, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -148,12 +148,14 @@ impl FixedWindow {
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
         if cost > self.amount {
+            cold_path();
             return Err(Denied);
         }
         let opened_mask = self.opened_mask();
         let opened = word & opened_mask;
         let used = word.wrapping_sub(opened);
         if used == 0 || self.is_over(opened, now) {
+            cold_path();
             return Ok(self.on_words(now.as_nanos()) & opened_mask | cost);
         }
         // Both are shorter than a word: they leave bits for ticks.

@@ -1,6 +1,6 @@
 //! All limits of a policy at once: those that have a word, in a table.
 
-use super::{Place, SLOTS, Slots, check_new, find_at_once, place_new};
+use super::{Place, SLOTS, Slots, check_new, find, place_new};
 use crate::{
     Arrival, DropReason, Instant, Limit, Policy,
     charge::{self, Outcome, Step, Steps},
@@ -15,6 +15,12 @@ pub trait Table {
     /// The set of a limit in which the source with this tag has its slot; `None` where the table has no such set. Each limit that
     /// is asked for has a region: one without it would share the first set with whom that belongs to.
     fn set(&self, limit: &Limit, tag: u64) -> Option<Self::Set>;
+
+    /// [`find`], after which a verifier goes on once and not for each slot.
+    #[inline(always)]
+    fn find(&self, set: &Self::Set, tag: u64, _: Instant) -> usize {
+        find(set, tag)
+    }
 
     /// Counts a source that has claimed a slot.
     fn count_new(&self);
@@ -70,7 +76,7 @@ pub fn charge_all(
         let Some(set) = table.set(limit, tag) else {
             return NO_STATE.at(index);
         };
-        let slot = find_at_once(&set, tag);
+        let slot = table.find(&set, tag, arrival.at);
         if slot < SLOTS {
             let word = set.word(slot);
             let Some(step) = Step::plan(limit, arrival, cost, word, slot as u64) else {

@@ -51,46 +51,23 @@ pub trait Slots {
     fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
 }
 
-/// [`find`], without a branch. Which slot it is cannot be foretold, and the processor goes on meanwhile; and a verifier that
-/// follows branches would follow each slot through all that comes after it.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "at most SLOTS")]
-pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
-    // Halves, and masks that do not wait for each other: what is in the way of the charge is short.
-    let [first, second] = [0..SLOTS / 2, SLOTS / 2..SLOTS].map(|half| {
-        half.rev().fold(SLOTS as u64, |found, slot| {
-            let difference = difference(set.tag(slot), tag);
-            // All bits where nothing differs, else none.
-            let is_same = difference.wrapping_sub(1).wrapping_shr(HALF);
-            (found & !is_same) | (slot as u64 & is_same)
-        })
-    });
-    let is_in_second = 0u64.wrapping_sub(first.wrapping_shr(NONE_BIT));
-    ((first & !is_in_second) | (second & is_in_second)) as usize
-}
-
-/// The bit that only [`SLOTS`] has.
-const NONE_BIT: u32 = SLOTS.trailing_zeros();
-
 /// The slot of a source; [`SLOTS`] when it has none.
 #[inline(always)]
 pub fn find(set: &impl Slots, tag: u64) -> usize {
     for slot in 0..SLOTS {
-        if difference(set.tag(slot), tag) == 0 {
+        if is_same(set.tag(slot), tag) {
             return slot;
         }
     }
     SLOTS
 }
 
-const HALF: u32 = 32;
-
 /// What tells a slot is the lower half of its tag, as the upper half has led to the set. Two sources of a set share a slot as one,
 /// where chance wills it, which is one in 2^32.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-const fn difference(tag: u64, other: u64) -> u64 {
-    (tag as u32 ^ other as u32) as u64
+const fn is_same(tag: u64, other: u64) -> bool {
+    tag as u32 == other as u32
 }
 
 /// The slot with the least debt: an empty one, else that whose word comes first, counted from `origin`.
