@@ -265,9 +265,10 @@ fn is_tag<const FEATURE: u8>(tag: u16, algorithm: u16) -> bool {
 /// Whether a tag is that of a fixed window, which is no feature: every program has it.
 #[inline(always)]
 pub(crate) fn is_fixed_window(tag: u16) -> bool {
-    let has_others = features::is_enabled::<{ Feature::SlidingWindow as u8 }>()
-        || features::is_enabled::<{ Feature::TokenBucket as u8 }>()
-        || features::is_enabled::<{ Feature::SlidingLog as u8 }>();
+    let number = tag.into();
+    let has_others = features::is_enabled_beside::<{ Feature::SlidingWindow as u8 }>(number)
+        || features::is_enabled_beside::<{ Feature::TokenBucket as u8 }>(number)
+        || features::is_enabled_beside::<{ Feature::SlidingLog as u8 }>(number);
     !has_others || tag == FIXED_WINDOW
 }
 

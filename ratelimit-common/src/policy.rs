@@ -380,7 +380,8 @@ impl Policy {
     /// Whether it has several limits.
     #[inline(always)]
     pub fn has_several(&self) -> bool {
-        features::is_enabled::<{ Feature::SeveralLimits as u8 }>() && self.len > 1
+        features::is_enabled_beside::<{ Feature::SeveralLimits as u8 }>(self.len.into())
+            && self.len > 1
     }
 
     /// The limit of a policy that has just one.

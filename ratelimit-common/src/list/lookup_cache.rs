@@ -62,8 +62,10 @@ pub struct CachedAnswer {
 pub struct CachedAddress {
     address: [u64; 2],
     about: u64,
-    /// Until when it says that: nanoseconds since boot.
-    until_ns: u64,
+    /// From when on it says that, in nanoseconds since boot, and for how long. A packet may be of an earlier time: CPUs read their
+    /// clocks some time before they look here.
+    from_ns: u64,
+    for_ns: u64,
     listed: Listed,
 }
 
@@ -161,7 +163,8 @@ impl CachedAddress {
         Self {
             address: words(address),
             about: about(state, generation),
-            until_ns: answer.changes_at_ns(now),
+            from_ns: now.as_nanos(),
+            for_ns: answer.changes_at_ns(now).wrapping_sub(now.as_nanos()),
             listed: answer.at(now),
         }
     }
@@ -177,7 +180,7 @@ impl CachedAddress {
     ) -> Option<Listed> {
         let is_of = self.address == words(address)
             && self.about == about(state, generation)
-            && now.as_nanos() < self.until_ns;
+            && now.as_nanos().wrapping_sub(self.from_ns) < self.for_ns;
         is_of.then_some(self.listed)
     }
 
@@ -375,6 +378,7 @@ mod tests {
             let mut now = NOW;
             for end in ends.iter().map(|ticks| ticks * TICK) {
                 let slot = CachedAddress::new(OWN, 4, FIRST, answer, now);
+                assert_eq!(slot.answer(OWN, 4, FIRST, at(now.as_nanos() - 1)), None);
                 let before = at(end - 1);
                 assert_eq!(slot.answer(OWN, 4, FIRST, before), Some(entry.at(before)));
                 assert_eq!(slot.answer(OWN, 4, FIRST, at(end)), None);
