@@ -102,7 +102,7 @@ pub static NODE: Array<Record, { TOTALS_MAX as usize }> = Array::new();
 #[btf_map]
 pub static NODE_SHARES: PerCpuArray<Shares, { SHARED_MAX as usize }> = PerCpuArray::new();
 
-/// The words of the filter of IPv4. Those of IPv6 take more than the 4 MiB that an element may have before Linux 6.9.
+/// The words of the filter of IPv4.
 type FilterV4 = [u64; Ipv4::LEVELS.words() as usize];
 
 /// The words of a sliding log: its head, and its times.

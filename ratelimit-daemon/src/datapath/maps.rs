@@ -12,7 +12,7 @@ use aya::{
     Pod,
     maps::{Array, HashMap, Map, MapData, MapError},
 };
-use ratelimit_common::{Ipv4, Ipv6, compact::SLOTS, refused::WAYS};
+use ratelimit_common::{Address as _, Ipv4, Ipv6, compact::SLOTS, refused::WAYS};
 use ratelimit_core::{api::MapStatus, ip_family::IpAddress as _};
 
 use super::{
@@ -189,17 +189,16 @@ fn status(name: &str, map: BorrowedFd<'_>) -> anyhow::Result<MapStatus> {
     let asking = || format!("asking for the size of {name}");
     let data = map.try_clone_to_owned().with_context(asking)?;
     let info = MapData::from_fd(data).and_then(|data| data.info());
-    let of_element = if TABLES.contains(&name) {
-        SLOTS
-    } else if REFUSED_MAPS.contains(&name) {
-        WAYS
-    } else {
-        1
+    let of_element = match name {
+        _ if TABLES.contains(&name) => u32::try_from(SLOTS)?,
+        _ if REFUSED_MAPS.contains(&name) => u32::try_from(WAYS)?,
+        "FILTER_V4" => Ipv4::LEVELS.words(),
+        _ => 1,
     };
     Ok(MapStatus {
         name: name.to_owned(),
         entries: None,
-        capacity: info.with_context(asking)?.max_entries() * u32::try_from(of_element)?,
+        capacity: info.with_context(asking)?.max_entries() * of_element,
         memory_bytes: count::memory_bytes(map).unwrap_or_default(),
     })
 }
