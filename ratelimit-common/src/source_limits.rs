@@ -75,7 +75,9 @@ fn charge_known_window<A: Address, S: Store<A>>(
         let step = limit.fixed_window().step(denial.load(0), arrival.at, cost);
         step.is_err()
     };
-    if store.is_denied(source, policy.scope(), arrival.at, refuses) {
+    if may_be_denied(policy, arrival)
+        && store.is_denied(source, policy.scope(), arrival.at, refuses)
+    {
         return Some(Outcome::DENIED);
     }
     let key = store.key(source, policy.scope());
@@ -94,6 +96,12 @@ fn charge_known_window<A: Address, S: Store<A>>(
     Some(outcome)
 }
 
+/// Whether a cached denial may refuse a packet, which counts the refusal at once. One of an established connection may still pass.
+#[inline(always)]
+fn may_be_denied(policy: &Policy, arrival: &Arrival) -> bool {
+    !arrival.settings.has_established() || policy.established().is_none()
+}
+
 /// The same for a policy without logs.
 #[inline(always)]
 fn charge_known_words<A: Address, S: Store<A>>(
@@ -102,7 +110,9 @@ fn charge_known_words<A: Address, S: Store<A>>(
     arrival: &Arrival,
     store: &S,
 ) -> Option<Outcome> {
-    if let Some(limit) = policy.only_limit() {
+    if let Some(limit) = policy.only_limit()
+        && may_be_denied(policy, arrival)
+    {
         let refuses = |denial: S::Denial<'_>| {
             let cost = limit.cost_of_counted(arrival);
             denial.load(0) != 0 && denial.check(limit, 0, arrival.at, cost).is_limited()
