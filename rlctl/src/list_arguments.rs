@@ -101,7 +101,7 @@ Formats, recognized by content:
   ipset save, ipset list, files for ipset restore; XML of ipset and firewalld
   nft list set, nft -j list set, files for nft -f
   iptables-save, iptables -S and -L -n; ufw status; MikroTik export; pf.conf; hosts.deny
-  deny of nginx and Apache; rules of Suricata, Cisco, HAProxy and netsh; blackhole routes
+  deny of nginx and Apache; rules of Suricata, Cisco and HAProxy; blackhole routes
   cscli decisions list -o raw, -o json; files for cscli decisions import
   fail2ban-client banned, status JAIL, get JAIL banip --with-time
   JSON lines of rlctl export: prefix, action, until, reason, author, since, origin";

@@ -66,7 +66,7 @@ pub enum Format {
     /// `pf.conf`.
     #[strum(to_string = "pf")]
     Pf,
-    /// Lines of other tools that drop: Suricata, Cisco, `HAProxy`, routes, netsh, Tor's exits.
+    /// Lines of other tools that drop: Suricata, Cisco, `HAProxy`, routes, Tor's exits.
     #[strum(to_string = "rules")]
     Rules,
 }

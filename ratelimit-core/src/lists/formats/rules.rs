@@ -5,19 +5,16 @@
 //! access-list 10 deny 192.0.2.0 0.0.0.255                                  Cisco
 //! ip route 192.0.2.0 255.255.255.0 Null0                                   Cisco
 //! blackhole 192.0.2.0/24                                                   ip route
-//! route add -net 192.0.2.0 netmask 255.255.255.0 reject                    route
 //! acl bad src 192.0.2.1 198.51.100.0/24                                    HAProxy
 //! rule family="ipv4" source address="192.0.2.1" drop                       firewalld
-//! netsh advfirewall firewall add rule dir=in action=block remoteip=...     Windows
 //! ExitAddress 192.0.2.1 2026-11-27 16:00:00                                Tor
 //! ```
 
 use super::{
     rule::{Rule, is_like_an_address},
-    words::{command, unquoted, words},
+    words::{command, words},
 };
 use crate::lists::{
-    address,
     reader::{Reader, Said},
     typo,
 };
@@ -25,50 +22,31 @@ use crate::lists::{
 /// Whether a line is one of them.
 pub fn is_one(line: &str) -> bool {
     let words = words(line);
-    let lower = line.to_ascii_lowercase();
     match words.as_slice() {
         ["alert" | "drop" | "reject" | "rejectsrc", ..] => line.contains(" -> "),
         ["ExitNode" | "ExitAddress" | "access-list", _, ..]
         | ["ip" | "ipv6", "access-list" | "route", ..]
         | ["deny" | "permit", "ip" | "host" | "ipv6" | "any", _, ..]
         | [_, "deny" | "permit", "ip" | "host" | "ipv6", _, ..]
-        | ["route", "add", ..]
-        | ["acl", _, "src", ..]
-        | ["netsh", ..] => true,
+        | ["acl", _, "src", ..] => true,
         ["deny", source, mask] => typo::masked(source, mask).is_some(),
         ["blackhole" | "unreachable" | "prohibit", source, ..] => is_like_an_address(source),
         ["rule", ..] => line.contains("source address="),
-        _ => lower.starts_with("rule name:"),
+        _ => false,
     }
 }
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
-    let mut windows: Rule<'_> = Rule::default();
-    let mut is_windows = false;
     for line in reader.text().lines().map(str::trim) {
         if line.is_empty() || line.starts_with(['#', '!', ';']) {
             continue;
         }
-        if let Some((key, value)) = line.split_once(':')
-            && windows_part(
-                key.trim(),
-                value.trim(),
-                &mut windows,
-                &mut is_windows,
-                reader,
-            )
-        {
-            continue;
-        }
         read_line(line, reader);
-    }
-    if is_windows {
-        windows.take(reader);
     }
 }
 
-fn read_line<'t>(line: &'t str, reader: &mut Reader<'t>) {
+fn read_line(line: &str, reader: &mut Reader<'_>) {
     let words = words(line);
     let (first, rest) = command(&words);
     match (first, rest) {
@@ -83,7 +61,6 @@ fn read_line<'t>(line: &'t str, reader: &mut Reader<'t>) {
         (_, ["deny" | "permit", ..]) => cisco(rest, reader),
         ("ip" | "ipv6", ["route", "add" | "replace", rest @ ..]) => route(rest, reader),
         ("ip" | "ipv6", ["route", rest @ ..]) => cisco_route(rest, reader),
-        ("route", ["add", rest @ ..]) => old_route(rest, reader),
         ("blackhole" | "unreachable" | "prohibit", _) => route(&words, reader),
         ("acl", [_, "src", rest @ ..]) => {
             let mut rule = Rule {
@@ -95,7 +72,6 @@ fn read_line<'t>(line: &'t str, reader: &mut Reader<'t>) {
             rule.take(reader);
         }
         ("rule", _) => rich(&words, reader),
-        ("netsh", rest) => netsh(rest, reader),
         _ => {}
     }
 }
@@ -182,23 +158,9 @@ fn route(words: &[&str], reader: &mut Reader<'_>) {
     }
 }
 
-/// `-net 192.0.2.0 netmask 255.255.255.0 reject`
-fn old_route(words: &[&str], reader: &mut Reader<'_>) {
-    if !words.contains(&"reject") && !words.contains(&"blackhole") {
-        return reader.skip("of a route that leads somewhere");
-    }
-    let mask = words.iter().position(|word| *word == "netmask");
-    let mask = mask.and_then(|at| words.get(at + 1));
-    if let Some(source) = words.iter().find(|word| is_like_an_address(word)) {
-        let masked = mask.and_then(|mask| typo::masked(source, mask));
-        let written = masked.map_or_else(|| (*source).to_owned(), |network| network.to_string());
-        reader.take(source, &written, Said::default());
-    }
-}
-
 /// `rule family="ipv4" source address="192.0.2.1" drop`
-fn rich<'t>(words: &[&'t str], reader: &mut Reader<'_>) {
-    let mut rule: Rule<'t> = Rule::default();
+fn rich(words: &[&str], reader: &mut Reader<'_>) {
+    let mut rule = Rule::default();
     for word in &words[1..] {
         match word.split_once('=') {
             Some(("address", address)) => rule.add(address.trim_matches(['"', '\''])),
@@ -209,63 +171,4 @@ fn rich<'t>(words: &[&'t str], reader: &mut Reader<'_>) {
         }
     }
     rule.take(reader);
-}
-
-/// `advfirewall firewall add rule name="bad" dir=in action=block remoteip=192.0.2.1,198.51.100.0/24`
-fn netsh<'t>(words: &[&'t str], reader: &mut Reader<'_>) {
-    let mut rule: Rule<'t> = Rule::default();
-    for word in words {
-        match word.split_once('=') {
-            Some(("remoteip", sources)) => rule.add(sources),
-            Some(("action", action)) => rule.drops = action == "block",
-            Some(("dir", direction)) => rule.has_conditions |= direction != "in",
-            Some(("name", name)) => rule.reason = unquoted(name).into_owned(),
-            Some(("enable" | "profile" | "description" | "interface" | "interfacetype", value)) => {
-                rule.has_conditions |= !matches!(value, "yes" | "any");
-            }
-            Some(("protocol", value)) => rule.has_conditions |= value != "any",
-            Some(_) => rule.has_conditions = true,
-            None => {}
-        }
-    }
-    rule.take(reader);
-}
-
-/// Reads a line of `netsh advfirewall firewall show rule`, where it is one.
-fn windows_part<'t>(
-    key: &str,
-    value: &'t str,
-    rule: &mut Rule<'t>,
-    is_begun: &mut bool,
-    reader: &mut Reader<'_>,
-) -> bool {
-    if key.eq_ignore_ascii_case("rule name") {
-        let before = std::mem::take(rule);
-        if std::mem::replace(is_begun, true) {
-            before.take(reader);
-        }
-        value.clone_into(&mut rule.reason);
-        return true;
-    }
-    if !*is_begun {
-        return false;
-    }
-    match key {
-        "RemoteIP" => value.split(',').for_each(|source| {
-            // One address has its length behind it, /32.
-            let one = source.trim();
-            if !address::is_one(one, true) && !one.eq_ignore_ascii_case("any") {
-                rule.has_conditions = true;
-            }
-            rule.add(one);
-        }),
-        "Action" => rule.drops = value == "Block",
-        "Direction" => rule.has_conditions |= value != "In",
-        "Enabled" => rule.has_conditions |= value != "Yes",
-        "Protocol" | "LocalIP" | "LocalPort" | "RemotePort" => {
-            rule.has_conditions |= value != "Any";
-        }
-        _ => {}
-    }
-    true
 }
