@@ -250,10 +250,13 @@ impl Enforcer {
         if let Some(wanted) = &wanted {
             self.widen(wanted.features())?;
         }
-        let mut undo = Vec::new();
-        let answer = self.try_apply(changes, wanted, &mut undo);
+        let tables = wanted.is_some().then(|| self.held.clone());
+        let before = changes.iter();
+        let entries = before.map(|(prefix, _)| (*prefix, self.entry(*prefix)));
+        let entries = entries.collect();
+        let answer = self.try_apply(changes, wanted);
         if answer.is_err() {
-            self.undo(undo);
+            self.restore(entries, tables);
         }
         answer
     }
@@ -345,33 +348,28 @@ impl Enforcer {
         &mut *self.datapath
     }
 
-    fn try_apply(
-        &mut self,
-        changes: Changes,
-        wanted: Option<Tables>,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
+    fn try_apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
         self.settle()?;
         let Some(wanted) = wanted else {
             return if crossing::is_nested(&changes, &self.entries) {
-                self.cross(changes, None, &[], undo)
+                self.cross(changes, None, &[])
             } else {
-                self.try_change(changes, undo)
+                self.try_change(changes)
             };
         };
         // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
         let both = self.held.classes.union(&wanted.classes);
-        self.change_classes(both, undo)?;
-        self.keep_retired(&wanted, undo)?;
-        let moved = self.add_policies(&wanted.policies, undo)?;
-        self.change_pass_all_until(wanted.pass_all_until, undo)?;
-        self.change_detection_limit(wanted.detection_limit, undo)?;
+        self.change_classes(both)?;
+        self.keep_retired(&wanted)?;
+        let moved = self.add_policies(&wanted.policies)?;
+        self.change_pass_all_until(wanted.pass_all_until)?;
+        self.change_detection_limit(wanted.detection_limit)?;
         if !moved.is_empty() || self.is_crossed_by(&changes, &wanted) {
-            self.cross(changes, Some(&wanted), &moved, undo)?;
+            self.cross(changes, Some(&wanted), &moved)?;
         } else {
-            self.try_change(changes, undo)?;
+            self.try_change(changes)?;
             self.clear_node_before(wanted.settings)?;
-            self.change_settings(wanted.settings, undo)?;
+            self.change_settings(wanted.settings)?;
         }
         self.clear_up(&wanted);
         Ok(())
@@ -390,7 +388,7 @@ impl Enforcer {
 
     /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
     /// that come back. In the order of their indices: one may get the place of another.
-    fn keep_retired(&mut self, wanted: &Tables, undo: &mut Vec<Undo>) -> datapath::Result<()> {
+    fn keep_retired(&mut self, wanted: &Tables) -> datapath::Result<()> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
         for (index, policy) in self.held.retired.clone() {
@@ -407,7 +405,6 @@ impl Enforcer {
                 None if wanted.policies.get(&index) == Some(&policy) => {
                     self.held.retired.remove(&index);
                     self.held.policies.insert(index, policy);
-                    undo.push(Undo::Retired(index));
                 }
                 // It is taken away when what was used is where it is to be.
                 None if coming.contains(&policy.scope()) && !in_force.contains(&policy.scope()) => {
@@ -426,7 +423,6 @@ impl Enforcer {
     fn add_policies(
         &mut self,
         wanted: &BTreeMap<u32, Policy>,
-        undo: &mut Vec<Undo>,
     ) -> datapath::Result<Vec<(Region, Limit)>> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let mut moved: Vec<(Region, Limit)> = Vec::new();
@@ -465,9 +461,9 @@ impl Enforcer {
             if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
                 self.datapath.set_total(policy.slot(), Record::default())?;
             }
-            undo.push(Undo::NewPolicy(*index));
-            self.datapath.set_policy(*index, policy)?;
+            // Also where it fails, so that it is taken away then.
             self.held.policies.insert(*index, *policy);
+            self.datapath.set_policy(*index, policy)?;
         }
         Ok(moved)
     }
@@ -480,7 +476,7 @@ impl Enforcer {
             self.datapath.wait_for_packets();
         }
         let answer = self
-            .change_classes(wanted.classes.clone(), &mut Vec::new())
+            .change_classes(wanted.classes.clone())
             .and_then(|()| self.forget_policies(wanted));
         if let Err(error) = answer {
             self.doubt(&error);
@@ -493,7 +489,7 @@ impl Enforcer {
     }
 
     /// Changes entries, those that go after the others.
-    fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> datapath::Result<()> {
+    fn try_change(&mut self, changes: Changes) -> datapath::Result<()> {
         let coming = changes.iter().filter(|(_, entry)| entry.is_some());
         let mut present = Vec::with_capacity(coming.count());
         let mut gone = Vec::new();
@@ -506,15 +502,11 @@ impl Enforcer {
                 (Some(_), Some(_)) | (None, None | Some(_)) => {}
             }
         }
-        self.put_all(present, undo)?;
-        self.take_all_away(&gone, undo)
+        self.put_all(present)?;
+        self.take_all_away(&gone)
     }
 
-    fn put_all(
-        &mut self,
-        present: Vec<(Prefix, Entry)>,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
+    fn put_all(&mut self, present: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
         let coming = present.iter().map(|(prefix, _)| *prefix);
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
@@ -523,54 +515,43 @@ impl Enforcer {
             .reserve(&coming, &self.entries, &mut *self.datapath);
         drop(coming);
         if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
-            return self.put_many(present, undo);
+            return self.put_many(present);
         }
         let mut chunks = present.chunks(CHUNK);
-        chunks.try_for_each(|entries| self.put(entries, undo))
+        chunks.try_for_each(|entries| self.put(entries))
     }
 
-    fn take_all_away(&mut self, gone: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+    fn take_all_away(&mut self, gone: &[Prefix]) -> datapath::Result<()> {
         let mut chunks = gone.chunks(CHUNK);
-        chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
+        chunks.try_for_each(|prefixes| self.take_away(prefixes))
     }
 
     /// Puts entries that are different from those that are held. The prefix-length filter changes before.
-    fn put(&mut self, entries: &[(Prefix, Entry)], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+    fn put(&mut self, entries: &[(Prefix, Entry)]) -> datapath::Result<()> {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
                 self.prefix_filters.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
-            undo.push(Undo::Entry(*prefix, before));
         }
-        // Where it fails, some of them are there. All of them are taken back: to take away what is not there is no error.
+        // Where it fails, some of them are there. All of them count as held, and are taken back: to take away what is not there is no error.
         self.datapath.set_entries(entries)?;
         self.progress.advance(entries.len());
         Ok(())
     }
 
     /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
-    fn put_many(
-        &mut self,
-        mut entries: Vec<(Prefix, Entry)>,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
+    fn put_many(&mut self, mut entries: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
         // A prefix that several changes are about stands in there more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
-        let mut new = Vec::new();
         for (prefix, _) in &entries {
-            let before = self.entry(*prefix);
-            if before.is_none() {
+            if self.entry(*prefix).is_none() {
                 self.prefix_filters.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
-                new.push(*prefix);
-            } else {
-                undo.push(Undo::Entry(*prefix, before));
             }
         }
-        undo.push(Undo::New(new));
         let Self {
             datapath, progress, ..
         } = self;
@@ -588,7 +569,7 @@ impl Enforcer {
     }
 
     /// Takes away entries that are held. The prefix-length filter changes after.
-    fn take_away(&mut self, prefixes: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+    fn take_away(&mut self, prefixes: &[Prefix]) -> datapath::Result<()> {
         if let Err(error) = self.datapath.remove_entries(prefixes) {
             // Some of them are gone, of which the prefix-length filter knows nothing yet.
             let held = prefixes
@@ -599,53 +580,36 @@ impl Enforcer {
             return Err(error);
         }
         for prefix in prefixes {
-            if let Some(before) = self.entries.remove(prefix) {
+            if self.entries.remove(prefix).is_some() {
                 self.prefix_filters.remove(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] -= 1;
-                undo.push(Undo::Entry(*prefix, Some(before)));
             }
         }
         Ok(())
     }
 
-    fn change_classes(
-        &mut self,
-        classes: ClassTables,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
-        if classes != self.held.classes {
-            // A part of them may have been written when it fails.
-            undo.push(Undo::Classes(self.held.classes.clone()));
-            self.datapath.set_classes(&classes)?;
-            self.held.classes = classes;
+    fn change_classes(&mut self, classes: ClassTables) -> datapath::Result<()> {
+        if classes == self.held.classes {
+            return Ok(());
         }
-        Ok(())
+        let answer = self.datapath.set_classes(&classes);
+        // A part of them may have been written when it fails.
+        self.held.classes = classes;
+        answer
     }
 
     /// Before the settings open anything, so what they open ends by itself; where it is over, this closes it.
-    fn change_pass_all_until(
-        &mut self,
-        until: Instant,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
-        let before = self.held.pass_all_until;
-        if until != before {
+    fn change_pass_all_until(&mut self, until: Instant) -> datapath::Result<()> {
+        if until != self.held.pass_all_until {
             self.datapath.set_pass_all_until(until)?;
-            undo.push(Undo::PassAllUntil(before));
             self.held.pass_all_until = until;
         }
         Ok(())
     }
 
-    fn change_detection_limit(
-        &mut self,
-        limit: BanBudgets,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
-        let before = self.held.detection_limit;
-        if limit != before {
+    fn change_detection_limit(&mut self, limit: BanBudgets) -> datapath::Result<()> {
+        if limit != self.held.detection_limit {
             self.datapath.set_detection_limit(limit)?;
-            undo.push(Undo::DetectionLimit(before));
             self.held.detection_limit = limit;
         }
         Ok(())
@@ -654,18 +618,13 @@ impl Enforcer {
     /// Has the program sample packets, or not.
     pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
         let settings = self.held.settings.sampling(samples);
-        self.change_settings(settings, &mut Vec::new())
+        self.change_settings(settings)
     }
 
-    fn change_settings(
-        &mut self,
-        settings: Settings,
-        undo: &mut Vec<Undo>,
-    ) -> datapath::Result<()> {
+    fn change_settings(&mut self, settings: Settings) -> datapath::Result<()> {
         if settings != self.held.settings {
             self.datapath
                 .set_settings(settings.in_generation(self.generation))?;
-            undo.push(Undo::Settings(self.held.settings));
             self.held.settings = settings;
         }
         Ok(())
@@ -709,67 +668,48 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Takes changes back, the last first. What fails now stays for the next time that the tables are compared.
-    fn undo(&mut self, undo: Vec<Undo>) {
-        let mut may_be_read = true;
-        for step in undo.into_iter().rev() {
-            let answer = match step {
-                Undo::Entry(prefix, Some(before)) => {
-                    self.put(&[(prefix, Entry::both(before))], &mut Vec::new())
-                }
-                Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
-                Undo::New(prefixes) => self.take_all_away(&prefixes, &mut Vec::new()),
-                Undo::Retired(index) => {
-                    let back = self.held.policies.remove_entry(&index);
-                    self.held.retired.extend(back);
-                    Ok(())
-                }
-                Undo::NewPolicy(index) => {
-                    // A packet may have read an entry that named it.
-                    if std::mem::take(&mut may_be_read) {
-                        self.datapath.wait_for_packets();
-                    }
-                    self.held.policies.remove(&index);
-                    self.datapath.set_policy(index, &Policy::default())
-                }
-                Undo::Classes(before) => {
-                    let answer = self.datapath.set_classes(&before);
-                    self.held.classes = before;
-                    answer
-                }
-                Undo::PassAllUntil(before) => {
-                    self.held.pass_all_until = before;
-                    self.datapath.set_pass_all_until(before)
-                }
-                Undo::DetectionLimit(before) => {
-                    self.held.detection_limit = before;
-                    self.datapath.set_detection_limit(before)
-                }
-                Undo::Settings(before) => {
-                    self.held.settings = before;
-                    self.datapath
-                        .set_settings(before.in_generation(self.generation))
-                }
-            };
-            if let Err(error) = answer {
-                self.is_in_doubt = true;
-                tracing::error!(%error, "cannot undo a failed change");
-            }
+    /// Enforces again what was enforced before a change that failed. What fails now stays for the next time that the tables are compared.
+    fn restore(&mut self, entries: Changes, tables: Option<Tables>) {
+        let settings = tables.as_ref().map_or(self.held.settings, |it| it.settings);
+        let mut answers = vec![
+            self.change_settings(settings),
+            self.try_change(entries),
+            self.settle(),
+        ];
+        if let Some(tables) = tables {
+            answers.extend([
+                self.change_detection_limit(tables.detection_limit),
+                self.change_pass_all_until(tables.pass_all_until),
+                self.restore_policies(&tables),
+                self.change_classes(tables.classes),
+            ]);
+        }
+        for error in answers.into_iter().filter_map(Result::err) {
+            self.is_in_doubt = true;
+            tracing::error!(%error, "cannot undo a failed change");
         }
     }
-}
 
-/// What takes a step back.
-enum Undo {
-    Entry(Prefix, Option<ListEntry>),
-    /// Entries of which there were none before.
-    New(Vec<Prefix>),
-    /// A policy at an index that had none: its regions hold nothing of what was used.
-    NewPolicy(u32),
-    /// A policy that had retired.
-    Retired(u32),
-    Classes(ClassTables),
-    PassAllUntil(Instant),
-    DetectionLimit(BanBudgets),
-    Settings(Settings),
+    /// Takes policies away that came with a change that failed: their regions hold nothing of what was used. Those that came back retire
+    /// again.
+    fn restore_policies(&mut self, before: &Tables) -> datapath::Result<()> {
+        let held = self.held.policies.clone();
+        let mut new = held
+            .into_iter()
+            .filter(|(index, _)| !before.policies.contains_key(index))
+            .peekable();
+        if new.peek().is_some() {
+            // A packet may have read an entry that named one.
+            self.datapath.wait_for_packets();
+        }
+        for (index, policy) in new {
+            self.held.policies.remove(&index);
+            if before.retired.get(&index) == Some(&policy) {
+                self.held.retired.insert(index, policy);
+            } else {
+                self.datapath.set_policy(index, &Policy::default())?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -11,7 +11,6 @@ use ratelimit_core::compile::Tables;
 
 use super::{
     ByGeneration, Changes, Enforcer, Entry, Generation, IpFamily, Limit, ListEntry, Prefix, Region,
-    Undo,
 };
 use crate::datapath;
 
@@ -107,10 +106,12 @@ impl Enforcer {
         changes: Changes,
         wanted: Option<&Tables>,
         moved: &[(Region, Limit)],
-        undo: &mut Vec<Undo>,
     ) -> datapath::Result<()> {
         let crossing = Crossing::new(changes, &self.entries, self.generation);
-        self.put_all(crossing.meanwhile, undo)?;
+        // Where it fails before the word, they say the same in both generations again.
+        let changed = crossing.meanwhile.iter().map(|(prefix, _)| *prefix);
+        self.unsettled.extend(changed);
+        self.put_all(crossing.meanwhile)?;
         self.write_others(wanted)?;
         let settings = wanted.map_or(self.held.settings, |wanted| wanted.settings);
         self.clear_node_before(settings)?;
@@ -129,13 +130,12 @@ impl Enforcer {
             self.held.challenge = wanted.challenge;
             self.held.interfaces.clone_from(&wanted.interfaces);
         }
-        undo.clear();
         self.datapath.wait_for_packets();
-        let cleared = &mut Vec::new();
         let answer = self
-            .put_all(crossing.present, cleared)
-            .and_then(|()| self.take_all_away(&crossing.gone, cleared))
+            .put_all(crossing.present)
+            .and_then(|()| self.take_all_away(&crossing.gone))
             .and_then(|()| self.write_others(None));
+        self.unsettled = Vec::new();
         if let Err(error) = answer {
             self.doubt(&error);
         }
