@@ -39,7 +39,7 @@ impl Cause<'_> {
     }
 }
 
-/// Records edits that were made; `reverse` has those that take them back. The runtime limits of `anew` ended, and what was used under them
+/// Records edits that were made, as events and in the log; `reverse` has those that take them back. The runtime limits of `anew` ended, and what was used under them
 /// does not count any more.
 pub fn record_edits(
     intent: &Intent,
@@ -53,7 +53,6 @@ pub fn record_edits(
         let pairs = pairs.map(|before| (intended(before, intent), before));
         pairs.filter(|(edit, before)| edit != *before)
     };
-    change_log::report(changed, cause);
     let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
     let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
     let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
@@ -66,6 +65,7 @@ pub fn record_edits(
     }
     let now = clock::wall();
     for what in events {
+        change_log::log(&what);
         journal.record(now, what);
     }
 }
