@@ -36,8 +36,6 @@ use ratelimit_core::{
 use rusqlite::Connection;
 use tracing::warn;
 
-#[cfg(test)]
-pub use self::damage::finding;
 pub use self::{commit_stats::Commits, damage::Damage, table::Writer};
 use self::{
     flush::Flusher,

@@ -9,11 +9,6 @@ use anyhow::{Context, bail};
 use rusqlite::{Connection, ErrorCode, ffi::SQLITE_IOERR_SHORT_READ};
 
 use super::schema::OtherVersion;
-#[cfg(test)]
-use super::{
-    Store,
-    schema::{OTHERS, POLICIES},
-};
 use crate::clock;
 
 /// What a database is called that was put aside, before the time.
@@ -105,26 +100,6 @@ pub fn count_aside(directory: &Path) -> usize {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         names.filter(|name| is_aside(name)).count()
     })
-}
-
-/// What a daemon that starts over the database at `path` would find: its rows, or `None` where it is damaged. Nothing is put aside, and
-/// no other database made, which takes far longer.
-#[cfg(test)]
-pub fn finding(path: &Path, boot: &str) -> Option<Vec<String>> {
-    let store = match Store::open_sound(path, boot) {
-        Ok(store) => store,
-        Err(error) => {
-            assert!(is_damage(&error), "{error:#}");
-            return None;
-        }
-    };
-    let bans = store.bans().unwrap().into_iter();
-    let mut rows: Vec<String> = bans.map(|ban| format!("{ban:?}")).collect();
-    for kinds in [&POLICIES[..], &OTHERS] {
-        let edits = store.edits(kinds).unwrap().into_iter();
-        rows.extend(edits.map(|edit| format!("{edit:?}")));
-    }
-    Some(rows)
 }
 
 pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
