@@ -13,39 +13,31 @@ use ratelimit_tests::skip;
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[test]
-fn a_flood_of_forged_requests_is_named() {
-    check(
-        "pkt.TCP.synflood.spoofed.pcap",
-        Kind::SynFlood,
-        "to 10.10.10.10",
-    );
-}
-
-#[test]
-fn a_flood_with_both_congestion_flags_is_named() {
-    check(
-        "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng",
-        Kind::TcpFlags,
-        "to 10.10.10.10",
-    );
-}
-
-#[test]
-fn a_reflection_by_ipsec_gateways_is_named() {
-    check(
-        "amp.UDP.isakmp.pcap",
-        Kind::Reflection,
-        "from port 4500 to 10.10.10.10",
-    );
-}
-
-#[test]
-fn a_reflection_by_snmp_agents_is_named() {
-    check(
-        "amp.UDP.snmp.src161.pcapng",
-        Kind::Reflection,
-        "from port 161 to 10.10.10.10",
-    );
+fn captured_attacks_are_named() {
+    for (file, kind, subject) in [
+        (
+            "pkt.TCP.synflood.spoofed.pcap",
+            Kind::SynFlood,
+            "to 10.10.10.10",
+        ),
+        (
+            "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng",
+            Kind::TcpFlags,
+            "to 10.10.10.10",
+        ),
+        (
+            "amp.UDP.isakmp.pcap",
+            Kind::Reflection,
+            "from port 4500 to 10.10.10.10",
+        ),
+        (
+            "amp.UDP.snmp.src161.pcapng",
+            Kind::Reflection,
+            "from port 161 to 10.10.10.10",
+        ),
+    ] {
+        check(file, kind, subject);
+    }
 }
 
 /// Attacks that begin slowly, and captures that are replayed faster than they were.

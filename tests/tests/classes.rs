@@ -263,19 +263,34 @@ fn answer(port: u16, bytes: u16) -> Vec<u8> {
 #[test]
 fn a_built_in_class_has_the_packets_that_its_name_says() {
     require_root!();
+    check_built_in(4);
+}
+
+#[test]
+#[ignore = "thorough"]
+fn every_built_in_class_has_the_packets_that_its_name_says() {
+    require_root!();
+    check_built_in(1);
+}
+
+/// Checks one of so many classes. That each has packets is checked of all.
+fn check_built_in(one_of: usize) {
     let (_lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     let mut left: Vec<&str> = BUILT_IN
         .into_iter()
         .filter(|name| *name != "other")
         .collect();
-    for (name, matched, others) in built_in_classes() {
+    for (number, (name, matched, others)) in built_in_classes().into_iter().enumerate() {
+        left.retain(|it| *it != name);
+        if !number.is_multiple_of(one_of) {
+            continue;
+        }
         let class = format!("[policy.default]\nlimits = []\n[class.{name}]\naction = \"drop\"\n");
         service.reload(&class).unwrap();
         let program = Attached::of(&service).unwrap();
         let dropped = |frame: &Vec<u8>| program.passed(frame, 1).unwrap() == 0;
         assert!(matched.iter().all(dropped), "{name}");
         assert!(!others.iter().any(dropped), "{name}");
-        left.retain(|it| *it != name);
     }
     assert!(left.is_empty(), "no packets of {left:?}");
 }

@@ -11,7 +11,7 @@ use ratelimit_common::{Policy, Settings, Unit, algorithm::TokenBucket, layout};
 use ratelimit_core::api::{ClockStatus, KernelClock, Status};
 use ratelimit_daemon::clock;
 use ratelimit_tests::{
-    Lab, Program, Scene,
+    Program, Scene,
     attached::{self, Attached},
     packet::datagram,
     program::{Action, Constants},
@@ -91,69 +91,6 @@ fn the_coarse_clock_shows_a_time_within_the_tick_that_is_running() {
         stamps.insert(stamp_ns);
     }
     assert!(stamps.len() > 1, "no tick in {PACKETS} packets");
-}
-
-#[test]
-fn the_clock_changes_with_the_limits_and_is_told_with_its_reason() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let minute = "[policy.default]\nlimits = [{ packets = 9, per = \"1m\" }]\n";
-    let service = Service::started(&lab, minute).unwrap();
-    check(
-        &service,
-        KernelClock::Coarse,
-        "9 packets per 1m in policy default",
-    );
-
-    let set = [
-        "limit",
-        "set",
-        "--prefix",
-        "192.0.2.0/24",
-        "--packets",
-        "500",
-        "--per",
-        "1s",
-    ];
-    let tiny = ["--algorithm", "token-bucket", "--burst", "1"];
-    service.rlctl_ok(&[&set[..], &tiny].concat()).unwrap();
-    check(
-        &service,
-        KernelClock::Precise,
-        "500 packets per 1s (token-bucket, burst 1) in policy 192.0.2.0/24",
-    );
-    service
-        .rlctl_ok(&["limit", "rm", "--prefix", "192.0.2.0/24"])
-        .unwrap();
-    check(&service, KernelClock::Coarse, "9 packets per 1m");
-
-    let said = service.reload(&minute.replace("1m", "10ms")).unwrap();
-    assert!(said.contains("clock: precise, because a"), "{said}");
-    check(
-        &service,
-        KernelClock::Precise,
-        "9 packets per 10ms in policy default",
-    );
-    let metrics = service.metrics().unwrap();
-    assert!(
-        metrics.contains("ratelimit_clock_info{clock=\"precise\"} 1"),
-        "{metrics}"
-    );
-}
-
-fn check(service: &Service, clock: KernelClock, because: &str) {
-    assert_eq!(status(service).clock, clock);
-    let is_coarse = attached::settings(service).unwrap().coarse_clock();
-    assert_eq!(is_coarse, clock == KernelClock::Coarse);
-    let said = service.rlctl_ok(&["status"]).unwrap();
-    let line = said
-        .lines()
-        .find(|line| line.starts_with("clock: "))
-        .unwrap();
-    assert!(
-        line.contains(clock.label()) && line.contains(because),
-        "{line}"
-    );
 }
 
 /// A bucket of one packet that is full again after half a tick of the coarse clock: 500 packets a second, with 250 ticks.

@@ -435,36 +435,6 @@ fn what_is_ended_before_the_other_nodes_are_heard_ends_on_all() {
 }
 
 #[test]
-fn what_a_node_stated_by_another_name_ends_on_all_by_its_commands() {
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let prefix = "198.51.100.0/24";
-    let nodes = with_all_of_the_second(&redis, prefix);
-    // Each has an end that is stated anew, and may differ by a moment.
-    let many: Vec<String> = (1..=20).map(|last| format!("198.18.0.{last}")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    for source in &many {
-        run(&nodes[1], &["ban", source, "--for", "1h"]);
-    }
-    let is_banned = |source: &&str| !passes(&nodes[0], source);
-    nodes[0].wait_until("their bans", || many.iter().all(is_banned));
-    let toml = configuration(&redis, "edge-9", 2, NO_LIMITS);
-    nodes[1].service().reload(&toml).unwrap();
-    nodes[0].wait_until("the other name", || {
-        let nodes = nodes[0].status().unwrap().nodes;
-        nodes
-            .iter()
-            .any(|it| it.name == "edge-9" && it.stated > many.len())
-    });
-    run(&nodes[1], &[&["unban"], &many[..]].concat());
-    end_all(&nodes[1], prefix);
-    nodes[0].wait_until("their ends", || {
-        has_all(&nodes[0], prefix) == [false; 3] && !many.iter().any(is_banned)
-    });
-}
-
-#[test]
 fn a_kill_right_after_an_unban_brings_no_ban_back() {
     require_root!();
     require_package!("redis-server");
@@ -523,42 +493,5 @@ fn an_end_of_what_only_other_nodes_have_is_told_once() {
     }
     nodes[1].wait_until("their ends", || {
         passes(&nodes[1], ONE) && allows(&nodes[1]).is_empty()
-    });
-}
-
-#[test]
-fn a_node_with_all_that_others_take_replaces_one_of_them() {
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
-    let all: Vec<String> = (0..1_000)
-        .map(|it| format!("198.18.{}.{}", it / 250, it % 250))
-        .collect();
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    run(
-        &nodes[0],
-        &[&["allow", "add", "--cluster"], &all[..]].concat(),
-    );
-    nodes[1].wait_until("all of them", || allows(&nodes[1]).len() == all.len());
-    let shorter = ["allow", "add", "--cluster", "--for", "1h", all[7]];
-    run(&nodes[0], &shorter);
-    nodes[1].wait_until("an end", || {
-        let allows = allows(&nodes[1]);
-        assert_eq!(allows.len(), all.len());
-        allows.iter().any(|allow| allow.until.is_some())
-    });
-    let set = |prefix: &str, packets: &str| {
-        let set = ["limit", "set", "--cluster", "--per", "1h", "--prefix"];
-        run(
-            &nodes[0],
-            &[&set[..], &[prefix, "--packets", packets]].concat(),
-        );
-    };
-    all[..100].iter().for_each(|prefix| set(prefix, "5"));
-    set(all[7], "6");
-    nodes[1].wait_until("the other limit", || {
-        let policy = limits(&nodes[1], all[7]);
-        policy.is_some_and(|it| it.limits[0].to_string().starts_with("6 "))
     });
 }

@@ -2,7 +2,6 @@
 //! where ten thousand bans come at once.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{Read, Write},
     os::unix::{
@@ -322,46 +321,6 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
         metrics.contains("ratelimit_cluster_refused_total{reason=\"report\"}"),
         "{metrics}"
     );
-}
-
-#[test]
-fn ten_thousand_bans_are_on_all_nodes_at_once() {
-    const BANS: usize = 10_000;
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
-    let file = nodes[0].service().path("bans.txt");
-    let mut text = String::new();
-    for number in 0..BANS {
-        writeln!(text, "198.18.{}.{}", number / 250, number % 250).unwrap();
-    }
-    fs::write(&file, text).unwrap();
-    let named = format!("@{}", file.display());
-    let began = Instant::now();
-    run(&nodes[0], &["ban", "--for", "1h", &named]);
-    let typed = began.elapsed();
-    let mut took = Duration::ZERO;
-    for node in &nodes[1..] {
-        node.wait_until("all bans", || bans(node) == BANS);
-        took = began.elapsed();
-    }
-    println!(
-        "{BANS} bans: the command took {typed:?}, and all nodes had them {:?} later",
-        took.checked_sub(typed).unwrap_or_default()
-    );
-    // Those of one node after the other would take minutes.
-    assert!(took < Duration::from_secs(30), "{took:?}");
-    let began = Instant::now();
-    run(&nodes[1], &["unban", &named]);
-    let typed = began.elapsed();
-    for node in &nodes {
-        node.wait_until("no ban", || {
-            bans(node) == 0 && !run(node, &["list", "bans"]).contains("198.18.")
-        });
-    }
-    let took = began.elapsed().checked_sub(typed).unwrap_or_default();
-    println!("and their ends {took:?} after a command of {typed:?}");
 }
 
 #[test]

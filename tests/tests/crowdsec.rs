@@ -160,7 +160,7 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
 }
 
 /// Decisions of the answer that is measured; `RATELIMIT_DECISIONS` asks for others.
-const DECISIONS: u64 = 200_000;
+const DECISIONS: u64 = 60_000;
 /// Bytes for a decision at the peak: what is held of it, the ban that it is, and what a change of all of them takes for a moment. Measured
 /// are 650; with a copy of each change for each of its steps it were 1,280.
 const BYTES_MAX: u64 = 900;

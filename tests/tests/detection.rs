@@ -7,7 +7,7 @@ use ratelimit_core::{
     origin::Origin,
 };
 use ratelimit_tests::{
-    attached::Attached,
+    attached::{Attached, Now},
     lab::{Receiver, Sender},
     packet::datagram,
     require_root,
@@ -32,7 +32,7 @@ fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
     require_root!();
     let (_lab, service) = Service::in_lab(TOML).unwrap();
     let program = Attached::of(&service).unwrap();
-    flood(&program, SOURCE);
+    flood(&program.now().unwrap(), SOURCE);
     let found = wait_for_bans(&service, 1);
     assert_eq!(found[0].origin, Origin::Detected);
     let reason = "5 drops by the limits of default, ban 1";
@@ -81,7 +81,7 @@ fn bans_of_which_no_event_came_are_found() {
     const SOURCES: u32 = 3000;
     require_root!();
     let (_lab, service) = Service::in_lab(TOML).unwrap();
-    let program = Attached::of(&service).unwrap();
+    let program = Attached::of(&service).unwrap().now().unwrap();
     service.signal("-STOP").unwrap();
     let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
     for source in first..first + SOURCES {
@@ -108,7 +108,7 @@ fn bans_of_which_no_event_came_are_found() {
 }
 
 /// Sends what passes, what makes the strikes, and one more, which is dropped.
-fn flood(program: &Attached, source: Ipv4Addr) {
+fn flood(program: &Now, source: Ipv4Addr) {
     for _ in 0..LIMIT + AFTER {
         program.passes(&datagram(source)).unwrap();
     }

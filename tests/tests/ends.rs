@@ -1,6 +1,6 @@
 //! Allows and limits that are set at runtime for a time end at its end: with a daemon, without one, and with another one.
 
-use std::{net::Ipv4Addr, sync::Arc, thread, time::Duration};
+use std::net::Ipv4Addr;
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_core::api::{Allow, Origin, PolicyView};
@@ -61,7 +61,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     let passed = program.passed(&datagram(SOURCE), 9).unwrap();
     let in_time = Timestamp::now() + EXACT < until;
     assert!(!in_time || passed == 9, "{passed} of 9 packets passed");
-    service.wait_until("the end", || limits(&service).is_empty());
+    service.wait_until("the end", || policies(&service)[0].runtime.is_none());
     assert!(Timestamp::now() > until - EXACT);
     assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 0);
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
@@ -69,63 +69,6 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
         events.contains("runtime limits expired: the default policy"),
         "{events}"
     );
-}
-
-#[test]
-fn limits_that_ended_while_no_daemon_ran_end_with_the_next_start() {
-    require_root!();
-    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
-    limit(&service, "1s");
-    service.stop("-KILL").unwrap();
-    thread::sleep(Duration::from_millis(1100));
-    service.start().unwrap();
-    assert_eq!(limits(&service), []);
-    let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 1);
-}
-
-#[test]
-fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
-    require_root!();
-    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
-    allow(&service, "192.0.2.1", "1h");
-    allow(&service, "192.0.2.2", "forever");
-    limit(&service, "2h");
-    let reported = |service: &Service| (runtime(service), limits(service));
-    let before = reported(&service);
-    let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
-    assert!(
-        listed.contains("root") && listed.contains("crawler"),
-        "{listed}"
-    );
-    for _ in 0..2 {
-        service.stop("-KILL").unwrap();
-        service.start().unwrap();
-        let (allows, limits) = reported(&service);
-        assert_same(&allows, &before.0);
-        assert_same(&limits, &before.1);
-    }
-}
-
-#[test]
-fn what_is_exported_and_imported_again_changes_no_end() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
-    allow(&service, "192.0.2.1", "1h");
-    allow(&service, "192.0.2.2", "forever");
-    let before = runtime(&service);
-    let file = service.path("exported.jsonl");
-    let lines = service.rlctl_ok(&["export"]).unwrap();
-    std::fs::write(&file, &lines).unwrap();
-    let file = file.display().to_string();
-    let again = service.rlctl_ok(&["import", &file]).unwrap();
-    assert_same(&runtime(&service), &before);
-    assert!(again.contains("allows: +0 -0 =2"), "{again}");
-    service
-        .rlctl_ok(&["allow", "rm", "192.0.2.1", "192.0.2.2"])
-        .unwrap();
-    service.rlctl_ok(&["import", &file]).unwrap();
-    assert_same(&runtime(&service), &before);
 }
 
 /// Bans the source, and allows it for two seconds; answers until when.
@@ -173,64 +116,12 @@ fn limit(service: &Service, lifetime: &str) {
     service.rlctl_ok(&line).unwrap();
 }
 
-/// An allow or runtime limits: whose, until when, why and by whom.
-#[derive(Clone, Debug, PartialEq)]
-struct RuntimeEntry {
-    whose: String,
-    until: Option<Timestamp>,
-    reason: Option<Arc<str>>,
-    author: Option<Arc<str>>,
-}
-
-/// The runtime allows.
-fn runtime(service: &Service) -> Vec<RuntimeEntry> {
+/// The allows that were set at run time.
+fn runtime(service: &Service) -> Vec<Allow> {
     let allows = allows(service).into_iter();
-    let runtime = allows.filter(|allow| allow.origin == Origin::Manual);
-    let reported = runtime.map(|allow| RuntimeEntry {
-        whose: allow.prefix.to_string(),
-        until: allow.until,
-        reason: allow.reason,
-        author: allow.author,
-    });
-    reported.collect()
-}
-
-/// The runtime limits.
-fn limits(service: &Service) -> Vec<RuntimeEntry> {
-    let policies = policies(service).into_iter();
-    let reported = policies.filter_map(|policy| {
-        let runtime = policy.runtime?;
-        Some(RuntimeEntry {
-            whose: policy.name,
-            until: runtime.until,
-            reason: runtime.reason,
-            author: Some(runtime.author),
-        })
-    });
-    reported.collect()
-}
-
-/// They are the same but for a millisecond, which is what telling an end on the wall clock costs.
-fn assert_same(after: &[RuntimeEntry], before: &[RuntimeEntry]) {
-    assert_eq!(after.len(), before.len(), "{after:?}");
-    for (after, before) in after.iter().zip(before) {
-        let is_lasting = |it: &RuntimeEntry| it.until.is_none();
-        assert_eq!(is_lasting(after), is_lasting(before), "{after:?}");
-        let moved = after.until.zip(before.until);
-        let moved = moved.map(|(after, before)| after.duration_since(before).abs());
-        assert!(
-            moved.is_none_or(|moved| moved <= EXACT),
-            "{after:?}, {before:?}"
-        );
-        let until = before.until;
-        assert_eq!(
-            RuntimeEntry {
-                until,
-                ..after.clone()
-            },
-            *before
-        );
-    }
+    allows
+        .filter(|allow| allow.origin == Origin::Manual)
+        .collect()
 }
 
 fn allows(service: &Service) -> Vec<Allow> {

@@ -76,26 +76,6 @@ fn counts_are_exact_on_two_cpus_and_go_on_over_a_reload_and_a_restart() {
 }
 
 #[test]
-fn a_ban_that_comes_counts_from_nothing_whoever_had_its_slot() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = listed(&lab, "");
-    let other = Ipv4Addr::new(203, 0, 113, 8);
-    service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
-    send_all(&lab, &[(BANNED, 40)]);
-    check_ban(&service, BANNED, 40);
-    service.rlctl_ok(&["unban", "203.0.113.7"]).unwrap();
-    for source in ["203.0.113.8", "203.0.113.7"] {
-        service.rlctl_ok(&["ban", source]).unwrap();
-    }
-    check_ban(&service, other, 0);
-    check_ban(&service, BANNED, 0);
-    send_all(&lab, &[(other, 5), (BANNED, 6)]);
-    check_ban(&service, other, 5);
-    check_ban(&service, BANNED, 6);
-}
-
-#[test]
 fn of_two_that_cover_a_packet_the_one_that_decides_counts_it() {
     require_root!();
     let lab = Lab::new().unwrap();

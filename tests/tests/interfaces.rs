@@ -376,20 +376,6 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
 }
 
 #[test]
-fn a_log_that_is_longer_than_there_was_room_for_is_taken_by_a_reload() {
-    require_root!();
-    let (lab, service) = Service::in_lab(POLICY).unwrap();
-    let log = "[policy.default]\nlimits = [{ packets = 50, per = \"1h\", algorithm = \"sliding-log\" }]\n";
-    service.reload(log).unwrap();
-    let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
-    let sender = Sender::on(&lab.far, INTERFACE).unwrap();
-    for _ in 0..70 {
-        sender.send(&datagram(FREE)).unwrap();
-    }
-    assert_eq!(receiver.count(LATE).unwrap(), 50);
-}
-
-#[test]
 fn a_port_that_somebody_holds_keeps_nothing_from_working_and_is_had_when_it_is_free() {
     require_root!();
     let lab = Lab::new().unwrap();
@@ -445,41 +431,6 @@ fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
     service.rlctl_ok(&["reload"]).unwrap();
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(!status.contains("trouble"), "{status}");
-}
-
-#[test]
-fn a_full_or_read_only_disk_does_not_keep_it_from_starting_and_nothing_is_lost_when_there_is_room()
-{
-    require_root!();
-    let (lab, mut service) = Service::in_lab(POLICY).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    service.stop("-TERM").unwrap();
-    let state = service.path("state");
-    let mount = |arguments: &[&str]| {
-        let status = Command::new("mount").args(arguments).arg(&state).status();
-        assert!(status.unwrap().success(), "{arguments:?}");
-    };
-    let target = state.display().to_string();
-    mount(&["--bind", &target]);
-    mount(&["-o", "remount,ro,bind"]);
-    service.start().unwrap();
-    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
-    let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.stderr.contains("could not be saved"), "{said:?}");
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("failure of state"), "{status}");
-    mount(&["-o", "remount,rw,bind"]);
-    service.wait_for_log("works again").unwrap();
-    service.stop("-KILL").unwrap();
-    let unmounted = Command::new("umount").arg("--lazy").arg(&state).status();
-    assert!(unmounted.unwrap().success());
-    service.start().unwrap();
-    let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
-    assert!(
-        bans.contains("203.0.113.9") && bans.contains("192.0.2.1"),
-        "{bans}"
-    );
 }
 
 #[test]

@@ -185,43 +185,6 @@ fn pass_all_opens_everything_says_so_everywhere_and_outlives_the_daemon() {
 }
 
 #[test]
-fn pass_all_does_not_wait_for_a_disk_and_every_command_says_that_it_is_not_written_down() {
-    require_root!();
-    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    let obstacle = service.path("state/pass-all.new");
-    fs::create_dir(&obstacle).unwrap();
-    for command in [&["pass-all", "on"][..], &["status"]] {
-        let said = service.rlctl(command).unwrap();
-        assert_eq!(said.code, 0, "{said:?}");
-        let warning =
-            "warning: changes could not be saved, and a restart of ratelimitd may undo them";
-        assert!(
-            said.stderr.contains(warning) && said.stderr.contains("pass-all.json"),
-            "{said:?}"
-        );
-    }
-    assert!(passes(&lab, BANNED));
-    fs::remove_dir(&obstacle).unwrap();
-    service.wait_for_log("the state is saved").unwrap();
-    let said = service.rlctl(&["pass-all", "off"]).unwrap();
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    assert!(!passes(&lab, BANNED));
-}
-
-#[test]
-fn pass_all_ends_by_itself() {
-    require_root!();
-    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    service
-        .rlctl_ok(&["pass-all", "on", "--for", "2s"])
-        .unwrap();
-    service.wait_for_log("pass-all expired").unwrap();
-    assert!(!passes(&lab, BANNED));
-}
-
-#[test]
 fn pass_all_ends_in_the_kernel_also_when_the_daemon_was_killed() {
     require_root!();
     let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();

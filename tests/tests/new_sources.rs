@@ -67,12 +67,12 @@ fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_goes_on() {
     for over_budget in [OverBudget::Pass, OverBudget::Drop, OverBudget::Aggregate] {
         for limits in [vec![a_minute(50)], vec![a_minute(50), a_minute(60)]] {
             for judge in &mut judges(&scene(5, over_budget, &limits)) {
-                for packet in 0..80 {
+                for packet in 0..60 {
                     let expected = if packet < 50 { CONFORMING } else { LIMITED };
                     let known = "198.51.100.7".parse().unwrap();
                     assert_eq!(judge.send(known, START), expected, "{}", judge.name());
-                    for flood in 0..20 {
-                        judge.send(ipv4(packet * 20 + flood), START + 1);
+                    for flood in 0..5 {
+                        judge.send(ipv4(packet * 5 + flood), START + 1);
                     }
                 }
             }

@@ -9,8 +9,6 @@ use ratelimit_tests::{
     },
 };
 
-const SEEDS: [u64; 3] = [1, 2, 3];
-
 #[test]
 fn a_start_with_other_rules_is_one_step() {
     require_root!();
@@ -36,12 +34,10 @@ fn limits_with_longer_records_come_in_one_step() {
 #[test]
 fn limits_with_longer_records_go_in_one_step() {
     require_root!();
-    for next in ["class", "limited", "one+compact", "one+algorithms"] {
+    for next in ["limited", "one+compact"] {
         require_none(&play("three", &[(Term, next)]));
     }
-    for next in ["address", "limited"] {
-        require_none(&play("log", &[(Kill, next)]));
-    }
+    require_none(&play("log", &[(Kill, "address")]));
 }
 
 /// Another size of the table of `compact`, and another store, come with other tables for everything.
@@ -63,13 +59,20 @@ fn a_start_with_other_tables_is_one_step() {
 #[test]
 fn a_daemon_that_is_killed_while_it_starts_opens_nothing() {
     require_root!();
-    require_none(&play("one", &[(KilledAtStart, "one"); 6]));
+    require_none(&play("one", &[(KilledAtStart, "one"); 4]));
 }
 
 #[test]
 fn nothing_passes_that_the_rules_before_and_after_refuse() {
     require_root!();
-    for seed in SEEDS {
+    require_none(&sequences::play(1, None).unwrap());
+}
+
+#[test]
+#[ignore = "thorough"]
+fn nothing_passes_in_many_sequences_that_the_rules_before_and_after_refuse() {
+    require_root!();
+    for seed in 2..10 {
         require_none(&sequences::play(seed, None).unwrap());
     }
 }

@@ -102,25 +102,6 @@ fn a_restart_and_a_crash_keep_what_was_logged() {
     );
 }
 
-#[test]
-fn the_longest_log_may_go_before_a_crash_and_the_others_keep_what_was_logged() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let short = policy(&[&log(5, "10m")], 64);
-    let long = log(50, "10m");
-    let partner = format!("[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = [{long}]\n");
-    let mut service = Service::started(&lab, &format!("{short}{partner}")).unwrap();
-    let passed = |service: &Service| {
-        let program = Attached::of(service).unwrap();
-        program.passed(&ipv4(1), 5).unwrap()
-    };
-    assert_eq!(passed(&service), 5);
-    service.reload(&short).unwrap();
-    service.stop("-KILL").unwrap();
-    service.start().unwrap();
-    assert_eq!(passed(&service), 0);
-}
-
 /// By a reload, by a start with another file after a kill, and where only another policy gets a longer one.
 #[test]
 fn a_longer_log_finds_what_was_logged() {
@@ -266,41 +247,6 @@ fn a_longer_runtime_log_is_refused_and_one_of_the_configuration_is_taken_by_a_re
     assert_eq!(
         Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
         5
-    );
-}
-
-#[test]
-fn a_runtime_log_finds_its_room_after_a_restart() {
-    require_root!();
-    let (_lab, mut service) = Service::in_lab(&policy(&[&log(20, "10m")], 64)).unwrap();
-    let set = [
-        "limit",
-        "set",
-        "--prefix",
-        "198.51.100.0/24",
-        "--packets",
-        "7",
-        "--per",
-        "10m",
-        "--algorithm",
-        "sliding-log",
-    ];
-    service.rlctl_ok(&set).unwrap();
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
-        7
-    );
-    service.stop("-TERM").unwrap();
-    service
-        .configure("[policy.default]\nlimits = []\n[source]\nsliding_logs = 64\n")
-        .unwrap();
-    service.start().unwrap();
-    let map = attached::map(&service, "LOGS").unwrap();
-    // As long as before: shorter ones would begin empty.
-    assert_eq!((map.max_entries(), map.value_size()), (64, 8 * 21));
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
-        7
     );
 }
 

@@ -52,6 +52,15 @@ const KINDS: [(&str, &str); 8] = [
 #[test]
 fn the_source_inside_of_a_kernels_tunnel_is_banned_while_the_configuration_says_so() {
     require_root!();
+    for (word, device) in KINDS.into_iter().step_by(3) {
+        check(word, device);
+    }
+}
+
+#[test]
+#[ignore = "thorough"]
+fn the_source_inside_of_every_tunnel_of_the_kernel_is_banned() {
+    require_root!();
     for (word, device) in KINDS {
         check(word, device);
     }
@@ -74,11 +83,7 @@ fn an_interface_of_a_tunnel_that_is_looked_into_is_told_of() {
     let told = "remove [[interface]] tunnel0, or \"vxlan:4789\" from `tunnels`";
     let service = Service::started(&lab, &toml("[\"vxlan\"]", tunnel)).unwrap();
     service.wait_for_log(told).unwrap();
-    for (inner, more, is_told) in [
-        ("[\"gre\"]", tunnel, false),
-        ("[\"gre\", \"vxlan\"]", tunnel, true),
-        ("[\"vxlan\"]", "", false),
-    ] {
+    for (inner, more, is_told) in [("[\"gre\"]", tunnel, false), ("[\"vxlan\"]", "", false)] {
         service.configure(&toml(inner, more)).unwrap();
         let doctor = service.rlctl(&["doctor", "tunnel0"]).unwrap().stdout;
         assert_eq!(doctor.contains(told), is_told, "{doctor}");

@@ -82,7 +82,15 @@ fn a_tunnel_that_is_cut_anywhere_is_dropped_or_judged_by_its_own_source() {
             for inner in [front.clone().ipv4(IPV4), front.clone().ipv6(IPV6)] {
                 let end = inner.clone().build().len();
                 let frame = inner.udp(9).build();
-                for bytes in ETHERNET_BYTES..=frame.len() {
+                // The host decides as the kernel does: there, some lengths and those around each bound are enough.
+                let is_kernel = judge.name() == "kernel";
+                let is_wanted = |bytes: &usize| {
+                    let bounds = [ETHERNET_BYTES, known, end, frame.len()];
+                    !is_kernel
+                        || bytes.is_multiple_of(7)
+                        || bounds.iter().any(|it| bytes.abs_diff(*it) < 2)
+                };
+                for bytes in (ETHERNET_BYTES..=frame.len()).filter(is_wanted) {
                     let name = format!("{name}, {bytes} of {end} bytes");
                     let verdict = judge.judge(&frame[..bytes], NOW);
                     let expected = match bytes {

@@ -9,49 +9,6 @@ use std::{
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{Frame, Lab, lab::Sender, packet::datagram, require_root, service::Service};
 
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-
-#[test]
-fn a_limit_of_a_class_counts_its_packets_and_no_others() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(
-        &lab,
-        r#"
-        [class.games]
-        protocol = "udp"
-        destination_ports = ["27000-27050"]
-        [policy.default]
-        limits = [
-          { packets = 100, per = "1h" },
-          { packets = 5, per = "1h", match = "tcp-syn" },
-          { packets = 7, per = "1h", match = "games" },
-          { packets = 8, per = "1h", match = "other" },
-        ]
-        "#,
-    )
-    .unwrap();
-    let frame = || Frame::ethernet().ipv4(source(1));
-    for (frame, passes) in [
-        (frame().tcp(80, SYN), 5),
-        (frame().udp(27_015), 7),
-        (frame().tcp(80, ACK), 8),
-        (frame().icmp(8), 0),
-    ] {
-        let before = counted(&service);
-        send(&lab, &frame.pad_to(60).build(), 10);
-        let after = counted_of(&service, before.packets() + 10);
-        assert_eq!(after.passed - before.passed, passes);
-    }
-    let said = service.rlctl(&["check", &source(1).to_string()]).unwrap();
-    let full = "7 packets per 1h of games: 7 used";
-    assert!(said.stdout.contains(full), "{said:?}");
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    let class = "classes: games (udp to port 27000-27050)";
-    assert!(status.contains(class), "{status}");
-}
-
 #[test]
 fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
     require_root!();

@@ -20,9 +20,8 @@ use crate::{process, setup, workspace};
 const ON_BOTH_STORES: [&str; 4] = ["exactness", "layers", "restart", "sliding_log"];
 
 /// The same with `--thorough`.
-const ON_BOTH_STORES_THOROUGH: [&str; 12] = [
+const ON_BOTH_STORES_THOROUGH: [&str; 11] = [
     "clock",
-    "customers",
     "exactness",
     "interface_rules",
     "layers",

@@ -383,160 +383,6 @@ fn intervals_that_were_asked_for_and_are_too_many_stop_the_simulation() {
     assert_eq!(simulation.packet(packet(START + MS)), Err(TooManyIntervals));
 }
 
-#[test]
-fn a_limit_of_a_class_counts_its_packets_and_no_others() {
-    let config = "\
-        [class.dns]\nprotocol = \"udp\"\nsource_ports = [53]\n\
-        [policy.default]\nlimits = [\
-        { packets = 1, per = \"1s\", match = \"dns\" },\
-        { packets = 2, per = \"1s\", match = \"other\" }]";
-    let mut simulation = simulation(config, None);
-    for (source_port, packets) in [(53, 3), (54, 5)] {
-        for _ in 0..packets {
-            send(&mut simulation, 0, &udp([198, 51, 100, 1], source_port));
-        }
-    }
-    let answer = simulation.answer(10);
-    check_verdicts(
-        &answer,
-        &[("pass", "conforming", 3), ("drop", "limited", 5)],
-    );
-    check_first(&answer, "limited", "default", "1 packet per 1s of dns");
-}
-
-#[test]
-fn flags_that_are_in_no_part_of_a_frame_are_of_each_class_of_flags() {
-    let text =
-        "[policy.default]\nlimits = [{ packets = 1, per = \"1h\", match = \"tcp-invalid\" }]";
-    let mut simulation = simulation(text, None);
-    // A first fragment of a segment, of which the frame has the ports alone, or has 8 bytes by its header.
-    let header = |bytes: u8| [0x45, 0, 0, bytes, 0, 1, 0x20, 0, 255, 6, 0, 0];
-    let ends = [192, 0, 2, 6, 198, 51, 100, 7];
-    for (bytes, segment) in [(200, &[7, 208, 43, 203][..]), (28, &[0; 20])] {
-        let frame = [&[2; 12][..], &[8, 0], &header(bytes), &ends, segment].concat();
-        send(&mut simulation, 0, &frame);
-    }
-    check_verdicts(
-        &simulation.answer(10),
-        &[("pass", "conforming", 1), ("drop", "limited", 1)],
-    );
-}
-
-#[test]
-fn a_first_fragment_is_tiny_where_it_has_not_the_header_of_its_protocol() {
-    let text =
-        "[class.tiny]\nfragment = \"tiny\"\naction = \"drop\"\n[policy.default]\nlimits = []";
-    for (protocol, least) in [(17, 8), (58, 8), (6, 14), (132, 12), (47, 0)] {
-        for bytes in [0, 7, 8, 16] {
-            let mut simulation = simulation(text, None);
-            let header = [0x60, 0, 0, 0, 0, 8 + bytes, 44, 64];
-            let fragment = [protocol, 0, 0, 1, 0, 0, 0, 7];
-            let front = [&[2; 12][..], &[0x86, 0xdd], &header, &[0x20; 32]].concat();
-            let frame = [&front[..], &fragment, &[0; 20]].concat();
-            send(&mut simulation, 0, &frame);
-            let verdict = if bytes < least {
-                ("drop", "class", 1)
-            } else {
-                ("pass", "unlimited", 1)
-            };
-            check_verdicts(&simulation.answer(10), &[verdict]);
-        }
-    }
-}
-
-#[test]
-fn a_budget_for_new_sources_counts_each_once_whatever_limits_it_meets() {
-    let limits = "[policy.default]\nlimits = [{ packets = 9, per = \"1h\", match = \"udp\" }, { packets = 9, per = \"1h\", match = \"tcp\" }]";
-    for store in ["lru", "compact"] {
-        let source = format!(
-            "[source]\nstore = \"{store}\"\nnew_sources = {{ count = 8, per = \"1h\", over_budget = \"drop\" }}\n"
-        );
-        let mut simulation = simulation(&format!("{source}{limits}"), None);
-        for host in 1..=8 {
-            send(&mut simulation, 0, &udp([192, 0, 2, host], 9));
-        }
-        for host in 1..=9 {
-            send(&mut simulation, 1, &tcp([192, 0, 2, host], 2));
-        }
-        check_verdicts(
-            &simulation.answer(10),
-            &[("pass", "conforming", 16), ("drop", "new-sources", 1)],
-        );
-    }
-}
-
-#[test]
-fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
-    let config = "\
-        [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\
-        [subnet]\n\
-        ipv4 = [{ prefix = 24, packets = 30, per = \"1s\" }, { prefix = 16, packets = 50, per = \"1s\" }]\n\
-        ipv6 = [{ prefix = 56, packets = 10, per = \"1s\" }]";
-    let mut simulation = simulation(config, None);
-    for last in 1..=40 {
-        send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
-        send(&mut simulation, 0, &ipv4([198, 51, 101, last]));
-        send(&mut simulation, 0, &ipv6_of_64(last));
-    }
-    let answer = simulation.answer(200);
-    check_verdicts(
-        &answer,
-        &[
-            ("pass", "conforming", 25 + 25 + 10),
-            ("drop", "subnet-limited", 15 + 15 + 30),
-        ],
-    );
-    let firsts: std::collections::BTreeSet<_> = answer
-        .sources
-        .iter()
-        .map(|row| row.first.clone().unwrap().policy.unwrap())
-        .collect();
-    let expected = ["[subnet] ipv4/16", "[subnet] ipv6/56"];
-    assert_eq!(firsts, expected.map(str::to_owned).into());
-}
-
-#[test]
-fn the_narrow_prefix_is_named_where_it_refuses() {
-    let config = "\
-        [policy.default]\nlimits = []\n\
-        [subnet]\nobserve = true\n\
-        ipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }, { prefix = 16, packets = 2, per = \"1s\" }]";
-    let mut simulation = simulation(config, None);
-    for last in 1..=2 {
-        send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
-    }
-    let answer = simulation.answer(10);
-    let verdicts = [("pass", "conforming", 1), ("observe", "subnet-limited", 1)];
-    check_verdicts(&answer, &verdicts);
-    check_first(
-        &answer,
-        "subnet-limited",
-        "[subnet] ipv4/24",
-        "1 packet per 1s",
-    );
-}
-
-#[test]
-fn the_node_limits_all_sources_together() {
-    let config = "\
-        [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\
-        [node]\nlimits = [\
-        { packets = 1000, per = \"1s\" },\
-        { packets = 200, per = \"1s\", match = \"udp\", algorithm = \"token-bucket\" }]";
-    let mut simulation = simulation(config, None);
-    for last in 0..=250 {
-        send(&mut simulation, 0, &udp([198, 51, 100, last], 53));
-    }
-    let answer = simulation.answer(300);
-    // Of the burst, a share of 200 / 128 is kept back for the CPU.
-    check_verdicts(
-        &answer,
-        &[("pass", "conforming", 199), ("drop", "node-limited", 52)],
-    );
-    let limit = "200 packets per 1s (token-bucket, burst 200) of udp";
-    check_first(&answer, "node-limited", "[node]", limit);
-}
-
 const LIMIT_OF_2: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]";
 
 fn simulation(new: &str, old: Option<&str>) -> Simulation {
@@ -594,15 +440,6 @@ fn ipv6(last: u8) -> Vec<u8> {
     .concat()
 }
 
-fn check_first(answer: &Answer, reason: &'static str, policy: &str, limit: &str) {
-    let expected = Refused {
-        reason,
-        policy: Some(policy.to_owned()),
-        limit: Some(limit.to_owned()),
-    };
-    assert_eq!(answer.sources[0].first, Some(expected));
-}
-
 fn udp(source: [u8; 4], source_port: u8) -> Vec<u8> {
     let mut frame = [&ipv4(source)[..], &[0, source_port, 0, 80, 0, 8, 0, 0]].concat();
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
@@ -619,12 +456,5 @@ fn tcp(source: [u8; 4], flags: u8) -> Vec<u8> {
     ]
     .concat();
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
-    frame
-}
-
-/// A packet of another /64 for each number, all in one /56.
-fn ipv6_of_64(number: u8) -> Vec<u8> {
-    let mut frame = ipv6(1);
-    frame[29] = number;
     frame
 }

@@ -5,18 +5,6 @@ use super::*;
 const LIST: &str = "[list.drop]\nfile = \"$DIR/drop.txt\"\nevery = \"1s\"\n";
 
 #[test]
-fn a_file_is_read_at_start_and_on_reload() {
-    let daemon = Daemon::start(LIST, &[("drop.txt", "192.0.2.1\n")]);
-    assert_eq!(daemon.entries(), "192.0.2.1");
-    daemon.write("drop.txt", "192.0.2.2\n192.0.2.3\n");
-    assert_eq!(
-        ok(&daemon, &["reload"]),
-        "reloaded $DIR/config.toml: 1 change\n  list drop: +2 -1 ~0 =0"
-    );
-    assert_eq!(daemon.entries(), "192.0.2.2 192.0.2.3");
-}
-
-#[test]
 fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
     let daemon = Daemon::start(LIST, &[("drop.txt", "192.0.2.1\n")]);
     daemon.write("drop.txt", "192.0.2.1\n192.0.2.256\n");
@@ -48,16 +36,4 @@ fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
     daemon.read_due();
     assert_eq!(daemon.entries(), "192.0.2.4");
     assert!(!ok(&daemon, &["status"]).contains("not taken"));
-}
-
-#[test]
-fn a_list_of_a_file_is_left_to_its_file() {
-    let daemon = Daemon::start(LIST, &[("drop.txt", "192.0.2.1\n")]);
-    check(
-        &daemon.rlctl(&["import", "-", "--list", "drop"], "192.0.2.2\n"),
-        1,
-        "",
-        "error: the list `drop` is loaded from $DIR/drop.txt\n\
-         hint: edit that file and run `rlctl reload`, or remove [list.drop]",
-    );
 }

@@ -55,14 +55,6 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing() {
-    let daemon = Daemon::start("", &[("drop.txt", DROP)]);
-    let said = daemon.rlctl(&["import", "$DIR/drop.txt", "--dry-run"], "");
-    assert_eq!(said.stdout, "dry run: bans: +3 -0 =0");
-    assert_eq!(daemon.entries(), "");
-}
-
-#[test]
 fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
     let daemon = Daemon::start("", &[("list", "192.0.2.1\n10.0.0.1/8 # home\n")]);
     check(
@@ -81,39 +73,6 @@ fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
         "{said:?}"
     );
     assert_eq!(daemon.entries(), "192.0.2.1");
-}
-
-#[test]
-fn an_empty_list_is_taken_only_when_it_is_meant() {
-    let daemon = Daemon::start("", &[]);
-    ok_with(&daemon, &["import", "-", "--list", "a"], "192.0.2.1\n");
-    check(
-        &daemon.rlctl(&["import", "-", "--list", "a"], "# nobody\n"),
-        2,
-        "",
-        "error: stdin has no entries\n\
-         hint: check its source; if it should be empty: --allow-empty, or allow_empty = true",
-    );
-    assert_eq!(daemon.entries(), "192.0.2.1");
-    let said = daemon.rlctl(
-        &["import", "-", "--list", "a", "--allow-empty"],
-        "# nobody\n",
-    );
-    assert_eq!(said.stdout, "list:a: +0 -1 =0");
-    assert_eq!(daemon.entries(), "");
-}
-
-#[test]
-fn a_wide_prefix_needs_force() {
-    let daemon = Daemon::start("", &[]);
-    let said = daemon.rlctl(&["import", "-"], "224.0.0.0/3\n");
-    assert!(
-        said.stderr
-            .contains("stdin:1:1: `224.0.0.0/3` is wider than /8"),
-        "{said:?}"
-    );
-    ok_with(&daemon, &["import", "-", "--force"], "224.0.0.0/3\n");
-    assert_eq!(daemon.entries(), "224.0.0.0/3");
 }
 
 #[test]
@@ -226,37 +185,6 @@ fn lists_shows_them_and_takes_one_away() {
     assert_eq!(
         (said.code, said.stderr.lines().next()),
         (1, Some("error: no list `offices`"))
-    );
-}
-
-#[test]
-fn check_names_the_list_and_unban_says_who_holds_the_address() {
-    let daemon = Daemon::start("", &[]);
-    ok_with(
-        &daemon,
-        &["import", "-", "--list", "bad"],
-        "192.0.2.0/24 # SBL1\n",
-    );
-    let said = daemon.rlctl(&["check", "192.0.2.7"], "");
-    assert_eq!(said.code, 3);
-    for line in [
-        "banned: by the list bad, since",
-        "why: SBL1",
-        "list: bad bans 192.0.2.0/24 (SBL1)",
-    ] {
-        assert!(said.stdout.contains(line), "{line}: {said:?}");
-    }
-    check(
-        &daemon.rlctl(&["unban", "192.0.2.7"], ""),
-        1,
-        "",
-        "error: 192.0.2.7 is banned by the list bad\nhint: to let it pass: rlctl allow add 192.0.2.7",
-    );
-    ok(&daemon, &["allow", "add", "192.0.2.7"]);
-    let said = daemon.rlctl(&["check", "192.0.2.7"], "");
-    assert!(
-        said.stdout.contains("list: bad bans 192.0.2.0/24 (SBL1)") && said.code == 0,
-        "{said:?}"
     );
 }
 

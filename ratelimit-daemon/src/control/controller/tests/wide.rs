@@ -213,28 +213,6 @@ fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes()
 }
 
 #[test]
-fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
-    let mut lab = lab(EVERYTHING);
-    let before = lab.memory().classes.clone();
-    {
-        let mut memory = lab.memory();
-        memory.classes = ClassTables::default();
-        memory.aggregates.clear();
-    }
-    lab.controller.reconcile();
-    let memory = lab.memory();
-    assert_eq!(memory.classes, before);
-    assert_eq!(
-        memory
-            .aggregates_in_force(IpFamily::V4)
-            .get(0)
-            .unwrap()
-            .prefix,
-        24
-    );
-}
-
-#[test]
 fn a_runtime_limit_counts_a_class() {
     let mut lab = lab(EVERYTHING);
     let refused = lab.limit_class("tcp-sny").unwrap_err();
