@@ -1,6 +1,6 @@
 //! Brings the datapath from what it holds to what it is to hold, and back when that fails.
 
-mod crossing;
+mod atomic_change;
 pub mod leases;
 pub mod verify;
 
@@ -351,7 +351,7 @@ impl Enforcer {
     fn try_apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
         self.settle()?;
         let Some(wanted) = wanted else {
-            return if crossing::is_nested(&changes, &self.entries) {
+            return if atomic_change::is_nested(&changes, &self.entries) {
                 self.cross(changes, None, &[])
             } else {
                 self.try_change(changes)
@@ -383,7 +383,7 @@ impl Enforcer {
             || self.held.challenge != wanted.challenge
             || self.held.interfaces != wanted.interfaces
             || (settings && !changes.is_empty())
-            || crossing::is_nested(changes, &self.entries)
+            || atomic_change::is_nested(changes, &self.entries)
     }
 
     /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up

@@ -1,6 +1,7 @@
 //! What is intended beside the configuration, in SQLite: bans of every origin, and what was set at runtime. The kernel's maps are
 //! what is enforced.
 
+mod change_count;
 mod commit_stats;
 mod damage;
 mod flush;
@@ -13,11 +14,10 @@ mod reader;
 mod replace;
 mod restore;
 mod schema;
-pub mod seen;
 mod table;
 mod text;
 mod transaction;
-mod witness;
+pub mod usage_histogram;
 mod writer;
 
 use std::{
@@ -36,13 +36,13 @@ use ratelimit_core::{
 use rusqlite::Connection;
 use tracing::warn;
 
-pub use self::{commit_stats::Commits, damage::Damage, table::Writer};
 use self::{
+    change_count::ChangeCount,
     flush::Flusher,
     reader::Reader,
     schema::{BAN, CHANGE, CLOCK, Kind, OTHERS, POLICIES},
-    witness::Witness,
 };
+pub use self::{commit_stats::Commits, damage::Damage, table::Writer};
 use crate::{
     clock,
     control::{
@@ -69,7 +69,7 @@ pub struct Store {
     found: Found,
     /// How many changes were committed.
     changes: u64,
-    witness: Witness,
+    change_count: ChangeCount,
     flusher: Flusher,
     commits: Commits,
     /// Is told of changes that were written.
@@ -120,7 +120,7 @@ impl Store {
 
     fn open_sound(path: &Path, boot: &str) -> anyhow::Result<Self> {
         damage::check_files(path)?;
-        let seen = Witness::beside(path).seen();
+        let seen = ChangeCount::beside(path).seen();
         let mut store = Self::open_file(path, boot, seen)?;
         damage::check_structure(&store.connection)?;
         store.check_rows()?;
@@ -163,7 +163,7 @@ impl Store {
             file: moving::file_at(path)?.unwrap_or_default(),
             found: Found::Sound,
             changes,
-            witness: Witness::beside(path),
+            change_count: ChangeCount::beside(path),
             flusher: Flusher::of(path, changes),
             commits: Commits::default(),
             progress: Progress::default(),
@@ -173,7 +173,7 @@ impl Store {
 
     /// Whether the database in `directory` knows more changes than that in `other`.
     pub fn is_newer(directory: &Path, other: &Path) -> bool {
-        let seen = |directory: &Path| Witness::beside(&directory.join("state.db")).seen();
+        let seen = |directory: &Path| ChangeCount::beside(&directory.join("state.db")).seen();
         seen(directory) > seen(other)
     }
 

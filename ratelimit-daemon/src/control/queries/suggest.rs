@@ -14,7 +14,7 @@ use crate::{
     clock,
     control::{
         controller::Controller,
-        persistence::store::seen::{Measured, Seen},
+        persistence::store::usage_histogram::{Measured, Seen},
         sources::history::{HOURS_KEPT, this_hour},
     },
 };

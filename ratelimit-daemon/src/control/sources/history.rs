@@ -27,7 +27,7 @@ use crate::{
     clock,
     control::persistence::store::{
         Store,
-        seen::{Measured, Seen},
+        usage_histogram::{Measured, Seen},
     },
     datapath,
 };

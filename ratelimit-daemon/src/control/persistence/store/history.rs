@@ -5,8 +5,8 @@ use rusqlite::{Row, params};
 
 use super::{
     Store,
-    seen::{Measured, Seen},
     table::{Table, Writer},
+    usage_histogram::{Measured, Seen},
 };
 
 /// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.

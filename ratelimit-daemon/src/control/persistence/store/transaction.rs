@@ -52,7 +52,7 @@ impl Store {
         transaction.commit().context(writing)?;
         self.commits.kept(begun);
         self.changes += 1;
-        self.witness.see(self.changes);
+        self.change_count.see(self.changes);
         self.flusher.shorten(self.changes);
         Ok(())
     }

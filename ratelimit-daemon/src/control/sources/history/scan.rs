@@ -15,7 +15,9 @@ use ratelimit_core::{
 use super::{UsageSample, counted};
 use crate::{
     clock,
-    control::{persistence::store::seen::Measured, sources::read_only_ring::ReadOnlyRing},
+    control::{
+        persistence::store::usage_histogram::Measured, sources::read_only_ring::ReadOnlyRing,
+    },
     datapath::{self, Place, SETS_AT_ONCE, SourceTables},
 };
 

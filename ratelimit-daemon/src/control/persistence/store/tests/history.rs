@@ -3,7 +3,7 @@
 use ratelimit_core::{detection::Kind, intent::LimitedRow};
 
 use super::*;
-use crate::control::persistence::store::seen::{Measured, Seen};
+use crate::control::persistence::store::usage_histogram::{Measured, Seen};
 
 /// The tables that version 2 did not have from its beginning on.
 const LATER: [&str; 3] = ["offence", "limited", "history"];

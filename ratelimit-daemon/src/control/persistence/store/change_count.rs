@@ -15,14 +15,14 @@ use std::{
 use tracing::warn;
 
 /// The file `state.changes`: the number and its CRC-32, little-endian.
-pub struct Witness {
+pub struct ChangeCount {
     path: PathBuf,
     file: Option<File>,
 }
 
 const LENGTH: usize = 12;
 
-impl Witness {
+impl ChangeCount {
     /// That of the database at `path`.
     pub fn beside(path: &Path) -> Self {
         Self {
