@@ -250,7 +250,10 @@ fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
         assert!(refusal.contains(part), "{refusal}");
     }
     // What fits is taken: its node is one of those that are known.
-    let knows = || run(&nodes[0], &["cluster", "status"]).contains("edge-9");
+    let knows = || {
+        let status = nodes[0].status().unwrap();
+        status.nodes.iter().any(|node| node.name == "edge-9")
+    };
     assert!(!knows());
     redis.publish(&fitting).unwrap();
     nodes[0].wait_until("the node", knows);
