@@ -76,7 +76,7 @@ pub fn complete(instructions: &mut [u8], descriptors: &[i32; Direct::NAMES.len()
     const MAP_VALUE: u8 = 2 << 4;
     for start in (0..instructions.len()).step_by(8) {
         let Some([code, registers, _, _, low @ .., _, _, _, _, a, b, c, d]) =
-            instructions.get_mut(start..start + 16)
+            instructions.get_mut(start..start.saturating_add(16))
         else {
             continue;
         };
@@ -118,10 +118,11 @@ mod tests {
 
     #[test]
     fn other_loads_stay_as_they_are() {
-        let mut other = load(Direct::NAMES.len() as u8);
+        let unknown = u8::try_from(Direct::NAMES.len()).unwrap();
+        let mut other = load(unknown);
         let unmarked = [0x18, 3, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
         complete(&mut other, &[7; Direct::NAMES.len()]);
-        assert_eq!(other, load(Direct::NAMES.len() as u8));
+        assert_eq!(other, load(unknown));
         let mut instructions = unmarked;
         complete(&mut instructions, &[7; Direct::NAMES.len()]);
         assert_eq!(instructions, unmarked);

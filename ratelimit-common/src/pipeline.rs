@@ -147,9 +147,7 @@ where
         return Verdict::Pass(PassReason::Established);
     }
     if refusal.reason.is_of_source() {
-        if !outcome.is_refusal_counted() {
-            tables.count_refusal(&source, now);
-        }
+        count_refusal(outcome, &source, now, tables);
         let strike = Strike {
             at: now,
             frame,
@@ -196,6 +194,19 @@ const fn passed(outcome: Outcome) -> PassReason {
         Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
         Outcome::EXEMPT => PassReason::Exempt,
         _ => PassReason::Conforming,
+    }
+}
+
+/// Counts a refusal, unless a cached denial has counted it.
+#[inline(always)]
+fn count_refusal<A: Address>(
+    outcome: Outcome,
+    source: &A,
+    now: Instant,
+    tables: &impl FamilyTables<A>,
+) {
+    if !outcome.is_refusal_counted() {
+        tables.count_refusal(source, now);
     }
 }
 

@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn words_are_asked_for_within_a_second_after_one_was_kept() {
         // At these times words may refuse.
-        let [kept, soon] = [5 << 32, (5 << 32) + ASKED_NS - 1]
-            .map(|ns| Instant::from_nanos(ns | 0x1000));
+        let [kept, soon] =
+            [5 << 32, (5 << 32) + ASKED_NS - 1].map(|ns| Instant::from_nanos(ns | 0x1000));
         let until = kept.as_nanos() + ASKED_NS;
         assert_eq!(noted(0, kept), Some(until));
         assert_eq!(noted(until, kept), None);
@@ -385,8 +385,7 @@ mod tests {
                 is_asked = true;
                 Some(set)
             };
-            let is_refused =
-                is_refused_again(filter, ask, &ipv4(host), 7, now, |word| *word == 99);
+            let is_refused = is_refused_again(filter, ask, &ipv4(host), 7, now, |word| *word == 99);
             (is_refused, is_asked)
         };
         assert_eq!(refused(&mut filter, &mut set, 1), (false, false));
@@ -400,7 +399,11 @@ mod tests {
         assert_eq!(refused(&mut filter, &mut set, 2), (false, false));
         assert_eq!(refused(&mut filter, &mut set, 1), (true, true));
         let counted = set.iter().find(|known| known.source() == Some(ipv4(1)));
-        assert_eq!(counted.unwrap().refusals().packets, 3, "one was counted before");
+        assert_eq!(
+            counted.unwrap().refusals().packets,
+            3,
+            "one was counted before"
+        );
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub trait Store<A: Address> {
     }
 
     /// Whether the word by which the only limit of the policy of this scope refused a source is cached, and `refuses` it again.
-    /// That is counted, as [`count_refusal`](crate::FamilyTables::count_refusal) does.
+    /// That is counted, as [`count_refusal`](crate::tables::FamilyTables::count_refusal) does.
     #[inline(always)]
     fn is_denied(
         &self,

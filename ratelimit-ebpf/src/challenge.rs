@@ -11,8 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant, Settings,
     challenge::{
-        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared,
-        Verified,
+        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared, Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,

@@ -50,7 +50,10 @@ pub fn take_ban(standing: Standing, now: Instant) -> bool {
     let Some(words) = DETECTION_RING.get_ptr_mut(standing as u32) else {
         return false;
     };
-    DETECTION_LIMIT.get().of(standing).take(&BanRing(words), now)
+    DETECTION_LIMIT
+        .get()
+        .of(standing)
+        .take(&BanRing(words), now)
 }
 
 /// The bans of a minute, in the element of their map.

@@ -2,11 +2,7 @@
 
 use core::ptr::{self, NonNull};
 
-use aya_ebpf::{
-    btf_maps::PerCpuArray,
-    helpers::bpf_map_lookup_elem,
-    maps as untyped,
-};
+use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_map_lookup_elem, maps as untyped};
 
 use crate::constant::Constant;
 

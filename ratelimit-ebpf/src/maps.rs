@@ -243,14 +243,16 @@ pub static NEXT: Next = Next::new();
 pub static NEXT_FRAGS: Next = Next::new();
 
 /// Index 0 → when sources are challenged, and how much is answered.
-pub const CHALLENGE: Single<ByGeneration<challenge::Rules>, { Direct::Challenge as u8 }> = Single::new();
+pub const CHALLENGE: Single<ByGeneration<challenge::Rules>, { Direct::Challenge as u8 }> =
+    Single::new();
 
 /// Index 0 and 1 → what cookies are keyed with. It outlives the daemon.
 #[btf_map]
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
 /// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
-pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as u8 }> = Single::new();
+pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as u8 }> =
+    Single::new();
 
 /// A number of a source → answers that it was sent, as a word of a window of a second.
 #[btf_map]

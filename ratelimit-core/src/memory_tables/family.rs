@@ -212,9 +212,14 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         let mut refused = self.refused.borrow_mut();
         let set = refused.get_mut(Self::set_of(source));
         let mut filter = self.refused_filter.borrow_mut();
-        refused::is_refused_again(&mut filter, || set, source, scope, at, |word| {
-            refuses(MemoryDenial(*word))
-        })
+        refused::is_refused_again(
+            &mut filter,
+            || set,
+            source,
+            scope,
+            at,
+            |word| refuses(MemoryDenial(*word)),
+        )
     }
 
     pub(super) fn keep_denial(&self, key: &SourceKey<A>, words: &MemoryWords<'_>) {

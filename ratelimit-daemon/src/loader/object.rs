@@ -27,10 +27,7 @@ pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
 /// # Errors
 ///
 /// When the object cannot be read, which a test rules out.
-pub fn specialised(
-    features: Features,
-    direct_maps: &DirectDescriptors,
-) -> anyhow::Result<Vec<u8>> {
+pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyhow::Result<Vec<u8>> {
     let built = if Features::LEAN.covers(features) {
         LEAN_OBJECT
     } else {
