@@ -4,11 +4,11 @@ use roff::{Roff, roman};
 
 use crate::{DATE, MANUAL, SOURCE};
 
-/// What the page begins with.
+/// The first line of the page.
 const ABOUT: &str = "ratelimit.toml - configuration of ratelimitd(8)";
 
 /// Characters of a line of prose that ends because it is full. A shorter one ends because something else begins.
-const WHOLE_LINE: usize = 90;
+const WHOLE_LINE: usize = 80;
 
 /// A line of the configuration: prose behind "# ", or what is written in a file, where "#" without a blank begins an example.
 enum Line<'a> {

@@ -1,7 +1,8 @@
-//! The tables of the datapath in memory: the other implementation of [`Tables`], for simulations and tests.
+//! The tables of the datapath in memory: the second implementation of [`Tables`], for simulations
+//! and tests.
 //!
-//! It decides as the kernel does. Where the store is `lru` it forgets nothing unless it is told how many sources there is room
-//! for; of sliding logs and strikes it forgets nothing.
+//! It decides like the kernel. With the store `lru` it evicts only if a capacity is set; sliding
+//! logs and strikes are never evicted.
 
 mod challenge;
 mod compact;
@@ -58,7 +59,7 @@ use crate::{
 const INTERFACE: u32 = 0;
 const COUNTERS_OF_INTERFACE: usize = (COUNTERS / INTERFACES_MAX) as usize;
 
-/// Settings, policies, lists, and what the packets so far have left behind.
+/// Settings, policies, lists, and the state left by earlier packets.
 #[derive(Debug)]
 pub struct MemoryTables {
     link_layer: LinkLayer,
@@ -67,7 +68,7 @@ pub struct MemoryTables {
     policies: Vec<Policy>,
     /// The arrays by which the classes of a packet are looked up.
     pub classes: ClassTables,
-    /// What was used of the node's limits.
+    /// Usage of the node's limits.
     pub node: MemoryNode,
     /// The lists and sources of IPv4.
     pub ipv4: MemoryFamily<Ipv4>,
@@ -130,8 +131,8 @@ impl MemoryTables {
         }
     }
 
-    /// Keeps the state of sources in `compact` tables of so many sets, in place of one that forgets nothing. The policies say
-    /// which of them are theirs.
+    /// Keeps the state of sources in `compact` tables with this many sets. The policies contain
+    /// their regions.
     pub fn compact(mut self, sets: u32, seeds: [u64; 2]) -> Self {
         let mix = Mix::new(seeds);
         self.ipv4.compact = Some(MemoryCompact::new(sets, mix));
@@ -139,7 +140,7 @@ impl MemoryTables {
         self
     }
 
-    /// Keeps the state of so many sources of a family, and forgets those that were not seen for longest.
+    /// Keeps the state of this many sources per family, and evicts the least recently seen ones.
     pub fn lru(self, capacity: u32) -> Self {
         self.ipv4.set_capacity(capacity);
         self.ipv6.set_capacity(capacity);
@@ -215,7 +216,8 @@ impl MemoryTables {
         }
     }
 
-    /// What was taken of the budgets for new sources and for their overflow buckets, and what the CPU has drawn and not spent.
+    /// Returns the usage of the budgets for new sources and overflow buckets, and the unspent
+    /// shares of the CPU.
     pub fn budgets(&self) -> (Taken, BudgetShares) {
         let shares = self.budget_shares.each_ref().map(Cell::get);
         (self.taken.each_ref().map(Cell::get), shares)
@@ -409,7 +411,7 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         })
     }
 
-    /// There is no network here: connected are the sources that somebody [says](MemoryTables::connect) are.
+    /// Looks among the connections that were added with [`MemoryTables::connect`].
     fn is_connected(&self, frame: Cursor<'_>) -> bool {
         let connection = A::connection(frame, self.link_layer(), self.inner(frame));
         connection.is_some_and(|connection| A::family(self.tables).has(&connection))

@@ -16,7 +16,8 @@ pub const DEFAULT: &str = "default";
 /// The name of the policy of the node. No policy of a configuration can have it.
 pub const NODE: &str = "[node]";
 
-/// The name of the policy in place of the node's for packets that come by an interface. No policy of a configuration can have it.
+/// Returns the name of an interface's policy that replaces the node's. No configured policy can
+/// have it.
 pub fn interface_name(interface: &str) -> String {
     format!("[interface] {interface}")
 }
@@ -33,11 +34,11 @@ pub fn established_name(policy: &str) -> String {
 /// A policy under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// Its index in the datapath.
+    /// Index in the datapath.
     pub index: u32,
     /// Whose limits they are.
     pub role: Role,
-    /// What the datapath reads.
+    /// Compiled form for the datapath.
     pub policy: Policy,
     /// Its limits as people say them, and behind them the further ones.
     pub limits: Vec<LimitSpec>,
@@ -49,7 +50,7 @@ pub struct Named {
     pub has_state_of_another: bool,
 }
 
-/// What has state, with the name and role of its policy.
+/// A part with state, with the name and role of its policy.
 pub type Stateful<'a> = (&'a str, Role, Part<'a>);
 
 /// Runtime limits for prefixes and have the state of the policy around them.
@@ -72,16 +73,16 @@ impl<'a> Sharing<'a> {
 /// A policy of further limits, beside another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Further {
-    /// Its index in the datapath.
+    /// Index in the datapath.
     pub index: u32,
-    /// What the datapath reads.
+    /// Compiled form for the datapath.
     pub policy: Policy,
 }
 
 /// Limits that have state together.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// What the datapath reads.
+    /// Compiled form for the datapath.
     pub policy: &'a Policy,
     /// The limits as people say them.
     pub limits: &'a [LimitSpec],
@@ -97,13 +98,13 @@ impl Part<'_> {
 }
 
 impl Named {
-    /// Its index, and that of the further ones.
+    /// Returns its index, and that of the further limits.
     fn indices(&self) -> impl Iterator<Item = u32> + use<> {
         let further = self.further.map(|further| further.index);
         iter::once(self.index).chain(further)
     }
 
-    /// Its limits, and the further ones.
+    /// Returns its limits, and the further ones.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let (own, further) = self.limits.split_at(self.policy.len());
         let own = Part {
@@ -126,17 +127,18 @@ pub fn is_detected(name: &str) -> bool {
 /// Whose limits a policy has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
-    /// Those of each of its sources.
+    /// Limits of each of its sources.
     Sources,
-    /// Those of each source, for established connections that the limits of its policy refuse.
+    /// Second limits of each source, for packets of established connections that exceed the
+    /// limits of its policy.
     Established,
-    /// Those of each prefix of a length.
+    /// Limits of each prefix of a length.
     Prefixes(IpFamily, u8),
     /// Those of the addresses of a prefix together, as destinations.
     Destination(Prefix),
-    /// Those of an interface, in place of the node's.
+    /// Limits of an interface, which replace the node's.
     Interface,
-    /// Those of the node.
+    /// Limits of the node.
     Node,
 }
 
@@ -169,10 +171,11 @@ pub fn destination_name(prefix: Prefix) -> String {
     format!("[destination] {prefix}")
 }
 
-/// The policies that are in force, or are to be.
+/// The policies in force, or the desired ones.
 ///
-/// A policy is never changed in place: packets that are judged by it at this moment would see a mix. One with other limits
-/// gets another index, and then the entries that name it are changed, each at once.
+/// A policy is never changed in place, because packets in progress would see a mix. A policy with
+/// other limits gets another index; then the entries that refer to it are changed atomically, one
+/// by one.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     by_name: BTreeMap<String, Named>,
@@ -284,8 +287,9 @@ impl Policies {
             .extend(with_clocks.map(|policy| (policy.scope(), *policy)));
     }
 
-    /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand. Those are in the datapath, where `used` are the
-    /// policies, or, where it was taken away, as they were then. Of two in the datapath the one of the same rate counts.
+    /// Returns the policy with token bucket clocks that continue at `now` from those of its scope.
+    /// These are the clocks of `used`, the policies in the datapath or at the time it was removed.
+    /// Of two policies in the datapath the one with the same rate counts.
     pub fn with_clocks(&self, policy: &Policy, used: &Used<'_>, now: Instant) -> Policy {
         let same = || used.of_scope(policy.scope()).map(|(_, it)| it);
         let mut at_its_rate = same().filter(|it| policy.has_rates_of(it));
@@ -372,7 +376,7 @@ impl Policies {
         all.next().is_none().then_some((name, named))
     }
 
-    /// What the datapath is to hold, by index.
+    /// Returns the desired contents of the datapath, by index.
     pub fn by_index(&self) -> BTreeMap<u32, Policy> {
         let named = self.by_name.values();
         let all = named.flat_map(|named| {
@@ -382,8 +386,8 @@ impl Policies {
         all.collect()
     }
 
-    /// What has state, by its scope, with the name of the policy: sources that have part in an attack have that of their policy, and
-    /// further limits besides.
+    /// Returns the parts with state by scope, with the name of the policy: attacking sources have
+    /// the state of their policy, and further limits in addition.
     pub fn parts(&self) -> BTreeMap<u32, Stateful<'_>> {
         let (sharing, own): (Vec<_>, Vec<_>) =
             (self.iter()).partition(|(_, named)| named.has_state_of_another);
@@ -428,16 +432,17 @@ impl Policies {
     }
 }
 
-/// What the state under a policy is kept under, before it is known where it stands.
+/// Returns the scope of the state under a policy, independent of its position.
 ///
-/// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
-/// kept. A change of an amount, a burst, or the window of a bucket or a log keeps it too. Another algorithm or window, or a
-/// class of other packets does not, and what sources have used under it starts anew. Two policies
-/// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
+/// It is derived from the name and the meaning of the words, so it is the same after a restart and
+/// usage survives. A change of an amount, a burst, or the window of a bucket or a log also keeps
+/// it. Another algorithm or window, or a class of other packets does not, and usage is reset. Two
+/// policies with the same scope (one pair in 2^32) matter only for a source that moves from one to
+/// the other.
 ///
 /// # Panics
 ///
-/// Never: a class is lists and words, which JSON can say.
+/// Never: a class consists of lists and words, which JSON can represent.
 pub fn scope<'a>(
     name: &str,
     limits: impl Iterator<Item = (&'a Limit, Option<&'a Selected>)>,

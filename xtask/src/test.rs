@@ -1,8 +1,8 @@
-//! `cargo xtask test`: every test, those that need a kernel included.
+//! `cargo xtask test`: all tests, including those that need a kernel.
 //!
-//! A test that cannot run appends `SKIPPED: name: reason` to the file that `RATELIMIT_SKIPPED` names, and passes. The skipped
-//! ones are reported at the end, so that nobody takes them for tests that ran. In CI they are failures, except where the kernel
-//! itself lacks what they test.
+//! A test that cannot run appends `SKIPPED: name: reason` to the file that `RATELIMIT_SKIPPED`
+//! names, and passes. Skipped tests are listed at the end. In CI they are failures, unless the
+//! kernel itself lacks the feature.
 
 use std::{
     env, fs, io,
@@ -19,7 +19,7 @@ use crate::{process, setup, workspace};
 /// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
 const ON_BOTH_STORES: [&str; 4] = ["exactness", "layers", "restart", "sliding_log"];
 
-/// The same with `--thorough`.
+/// The tests that run on both stores with `--thorough`.
 const ON_BOTH_STORES_THOROUGH: [&str; 11] = [
     "clock",
     "exactness",
@@ -45,9 +45,9 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Most tests of the kernel wait, for time to pass or for a daemon, and each has namespaces of its own.
 const TESTS_PER_CPU: usize = 2;
 
-/// What a reason says when no setup could make the test run.
+/// Reason of a test that no setup could make run.
 const KERNEL_LACKS: &str = "kernel lacks";
-/// What a reason says when setup could not get what the test runs.
+/// Reason if setup could not download a dependency.
 const UNREACHABLE: &str = "PyPI cannot be reached";
 
 /// Runs every test, after installing what they need

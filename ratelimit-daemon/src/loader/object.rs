@@ -61,7 +61,7 @@ mod tests {
             (Features::LEAN.with(Feature::Node), OBJECT),
             (Features::ALL, OBJECT),
         ] {
-            // Branches and addresses are patched, and nothing else.
+            // Only branches and addresses are patched.
             let object = specialised(features, &[7; Direct::NAMES.len()]).unwrap();
             let differing = object.iter().zip(built).filter(|(a, b)| a != b).count();
             assert_eq!(object.len(), built.len(), "{features:?}");
