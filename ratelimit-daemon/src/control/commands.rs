@@ -1,4 +1,4 @@
-//! What the controller is asked for: a typed command for each verb of `rlctl` and for each task of the daemon.
+//! The commands of the controller: one type for each verb of `rlctl` and each task of the daemon.
 
 mod allow;
 mod apply;
@@ -55,7 +55,7 @@ pub use super::controller::{
     tick::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
 };
 
-/// The prefixes of a request, each once: a client may name one twice. Refuses an empty list.
+/// Removes duplicates from the prefixes of a request. Refuses an empty list.
 fn distinct(prefixes: &[Prefix]) -> Result<Vec<Prefix>, Refused> {
     if prefixes.is_empty() {
         return Err(Refused::because("no prefix given"));

@@ -1,4 +1,4 @@
-//! Configurations beside the one in force: what was read, what is different, what to warn of, and what to fall back to.
+//! Configurations besides the one in force: candidates, differences, warnings, and the fallback.
 
 pub mod candidate;
 pub mod diff;

@@ -1,7 +1,8 @@
-//! The one owner of what is intended and of the datapath.
+//! The owner of the intent and of the datapath.
 //!
-//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands/`, what it tells in `queries/`; how a
-//! change gets into the database and the datapath, or into neither, is in `state.rs`.
+//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands/` and
+//! its queries in `queries/`. `state.rs` applies a change to the database and the datapath, or to
+//! neither.
 
 pub mod command;
 pub mod handle;
@@ -42,70 +43,69 @@ use crate::{
     protected::Protected,
 };
 
-/// The state, and everything that changes it by itself.
+/// The state, and everything that changes it on its own.
 pub struct Controller {
-    /// What is intended, and where it holds.
+    /// The intent, and the state of the kernel.
     pub state: State,
-    /// What proposes changes of it.
     pub(crate) feeds: Feeds,
-    /// Where programs run, and where they are to.
     pub(crate) interfaces: Interfaces,
     pub(super) metrics_port: MetricsPort,
-    /// What is known of sources by scans, which run on a thread of their own.
+    /// Scans of sources, which run on a separate thread.
     pub(crate) scans: Scans,
-    /// How far the comparison of the kernel with the state is.
+    /// The progress of comparing the kernel with the state.
     pub(super) comparisons: Comparisons,
-    /// What stands in for a state directory that cannot be written.
+    /// Replaces a state directory that cannot be written.
     pub(super) fallback: Option<FallbackDirectory>,
-    /// What is reported of the daemon that no other field knows.
+    /// Reported facts about the daemon that no other field has.
     pub(crate) about: About,
 }
 
-/// How the tables of sources are scanned.
+/// Scans of the tables of sources.
 pub(crate) struct Scans {
-    /// What sources sent, by the hour.
+    /// The usage history, by hour.
     pub history: History,
-    /// The thread that scans them.
+    /// The scanning thread.
     pub jobs: Option<mpsc::Sender<scanner::Job>>,
-    /// How often the tables were made anew that it scans, and that programs run on.
+    /// The value of `renewals` for which the scanner and the programs have the tables.
     followed: u64,
 }
 
-/// What is reported of the daemon.
+/// Facts about the daemon for reports.
 pub(crate) struct About {
     pub started: Timestamp,
     pub reloads: Reloads,
-    /// How the history of packets is kept, beside the controller.
+    /// The state of the traffic history, which another thread writes.
     pub traffic: HistoryStatus,
-    /// How far an import is.
+    /// The progress of an import.
     pub progress: Progress,
     pub workload: Workload,
 }
 
-/// What became of the configuration so far.
+/// The results of reloads.
 #[derive(Clone, Debug)]
 pub struct Reloads {
-    /// When it was last applied.
+    /// When a configuration was last applied.
     pub applied: Timestamp,
-    /// Why it was last refused; `None` when it was not.
+    /// Why the last reload was refused, if it was.
     pub error: Option<Refused>,
 }
 
-/// What holds and is not written down, so that a restart may undo it.
+/// Changes in force that a restart may undo, because they are not saved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unkept {
     /// Changes that are not in the database.
     pub changes: usize,
-    /// Files of the state directory that say something else.
+    /// Outdated files in the state directory.
     pub files: usize,
 }
 
 impl Controller {
-    /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
+    /// Adopts the datapath, and brings it to the state of `config` and `store`. Bans exempt
+    /// `protected`.
     ///
-    /// Where programs run already, that comes in one step with what the files of lists say. Where
-    /// none does, these files are read after [`attach`](Self::attach): a host without protection
-    /// waits for no file.
+    /// If programs are already running, this happens in one step together with the files of lists.
+    /// Otherwise these files are read after [`attach`](Self::attach), so that a host without
+    /// protection does not wait for a file.
     pub fn new(
         config: Config,
         store: Store,
@@ -153,7 +153,7 @@ impl Controller {
         };
         if is_running {
             controller.take_lists();
-            // Where a step was refused and not taken back, it is an error here.
+            // A step that was refused and not undone is an error here.
             controller.state.fill()?;
             controller.shorten();
         }
@@ -161,15 +161,16 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Puts the lists of files in force, unless that was done. What went wrong is logged; those
-    /// lists stay as they were.
+    /// Puts the lists of files in force, unless that was done. If a file fails, its list stays and
+    /// the error is logged.
     pub fn take_lists(&mut self) {
         if !std::mem::replace(&mut self.feeds.list_files.are_read, true) {
             read_all(&mut self.state, &mut self.feeds.list_files);
         }
     }
 
-    /// Takes notice of the texts that it started with, and why the files are not taken where they are wrong.
+    /// Records the texts of the configuration at start, and why the files were refused, if they
+    /// were.
     pub fn note_start(
         &mut self,
         texts: Vec<ratelimit_core::config::File>,
@@ -186,13 +187,13 @@ impl Controller {
         }
     }
 
-    /// Works on a copy of the state from here on, until its directory can be written.
+    /// Works on a copy of the state until its directory can be written.
     pub fn fallback(&mut self, fallback: Option<FallbackDirectory>) {
         FallbackDirectory::note(fallback.as_ref(), &mut self.state);
         self.fallback = fallback;
     }
 
-    /// Reports why what sources have used starts anew.
+    /// Reports why usage was reset.
     pub fn note_reset(&mut self, reset: Option<&str>) {
         let Some(why) = reset else {
             return;
@@ -203,13 +204,13 @@ impl Controller {
         journal.record(clock::wall(), What::UsageReset { why });
     }
 
-    /// Why what holds is not written down, so that a restart may undo it.
+    /// Returns why changes are not saved, so that a restart may undo them.
     pub fn unkept(&self) -> Vec<String> {
         let files = self.files_behind().into_iter().map(str::to_owned);
         files.chain(self.state.kept.unwritten.behind()).collect()
     }
 
-    /// How many changes, and how many files, are not written down though they hold.
+    /// Counts the changes and files that are not saved.
     pub(super) fn count_unkept(&self) -> Unkept {
         Unkept {
             changes: self.state.kept.unwritten.count(),
@@ -229,26 +230,25 @@ impl Controller {
         behind.into_iter().flatten().collect()
     }
 
-    /// The policies as they are compiled.
     pub(crate) fn policies(&self) -> Arc<Policies> {
         Arc::clone(&self.state.compiled.policies)
     }
 
-    /// What is not enforced, as it was seen last.
+    /// Returns what was not enforced when the interfaces were last checked.
     pub fn unenforced(&self) -> Vec<Unenforced> {
         self.interfaces.links.unenforced()
     }
 
-    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Then
-    /// come the lists of files.
+    /// Attaches the programs to the existing interfaces, after the tables were filled. The files of
+    /// lists come next.
     pub fn attach(&mut self) {
         self.interfaces.attach(&mut self.state);
         self.settle();
         self.take_lists();
     }
 
-    /// Gives records and logs the size that the policies need, after those of before are gone, and
-    /// removes features that nothing uses. The programs are replaced for it once.
+    /// Shrinks records and logs to the size that the policies need once the previous policies are
+    /// gone, and removes unused features. The programs are replaced once for both.
     fn shorten(&mut self) {
         if let Err(error) = self.state.shorten_records() {
             warn!(
@@ -260,7 +260,7 @@ impl Controller {
         self.state.narrow();
     }
 
-    /// Has those who scan, and the programs, look at other tables than before, where there are others.
+    /// Points the scanner and the programs to new tables, if there are any.
     pub(super) fn follow_tables(&mut self) {
         if self.scans.followed == self.state.noted.renewals {
             return;
@@ -268,15 +268,15 @@ impl Controller {
         self.scans.followed = self.state.noted.renewals;
         let tables = self.state.enforcer.datapath().sources();
         if let Some(jobs) = &self.scans.jobs {
-            // Without that thread nobody looks at the tables.
+            // Without the thread, nothing scans the tables.
             let _ = jobs.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
         }
         self.interfaces.attach_wanted(&mut self.state, true);
         self.settle();
     }
 
-    /// Takes over usage that was charged to records of another size until the programs were replaced,
-    /// and removes their unused features.
+    /// Copies usage that was charged to records of another size until the programs were replaced,
+    /// and removes unused features.
     fn settle(&mut self) {
         if let Err(error) = self.state.enforcer.datapath_mut().settle() {
             warn!(
@@ -287,19 +287,19 @@ impl Controller {
         self.state.narrow();
     }
 
-    /// Opens the port of the configuration, and answers who gets the listeners.
+    /// Opens the configured port, and returns the channel of listeners.
     pub fn serve_metrics(&mut self) -> Listeners {
         let listeners = self.metrics_port.listeners();
         self.follow_metrics();
         listeners
     }
 
-    /// Serves metrics where the configuration says.
+    /// Serves metrics on the configured address.
     pub(super) fn follow_metrics(&mut self) {
         self.metrics_port.follow(&mut self.state);
     }
 
-    /// Has those follow the configuration who talk to others.
+    /// Passes the configuration on to connections with other servers.
     pub(super) fn follow_config(&mut self) {
         let config = &self.state.intent.config;
         self.feeds.crowdsec.wish(config.crowdsec.as_ref());

@@ -1,4 +1,5 @@
-//! Brings the tables of the kernel to what is compiled: entries, filters in front of them, counters, and room for all of it.
+//! Brings the tables of the kernel to the compiled state: entries, prefix-length filters, counters,
+//! and room for all of it.
 
 pub mod enforcer;
 pub mod entry_counters;

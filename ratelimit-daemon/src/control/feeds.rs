@@ -1,8 +1,9 @@
-//! What produces changes by itself. A feed owns what it knows, reads the state and proposes edits.
+//! Feeds: components that change the state on their own. A feed owns its data, reads the state and
+//! proposes edits.
 //!
-//! A feed never writes to the kernel or the database: its edits go through [`State::apply`]. The cluster proposes in several steps of
-//! which one needs what the one before came to, and a trial has files to be read first. So neither is a [`Feed`], and both follow the
-//! same rule.
+//! A feed never writes to the kernel or the database: its edits go through [`State::apply`]. The
+//! cluster proposes in several steps that depend on each other, and a trial needs files to be read
+//! first. So neither is a [`Feed`], but both follow the same rule.
 
 pub mod adopted;
 pub mod attacks;
@@ -34,15 +35,15 @@ use self::{
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
 use crate::clock;
 
-/// Proposes changes by itself.
+/// A source of edits.
 pub trait Feed {
-    /// Why what it proposes changes.
+    /// The cause of its edits.
     const CAUSE: Cause<'static> = Cause::Origin;
 
-    /// Returns the edits that are due, which are in force all together or not at all.
+    /// Returns the edits that are due. They are applied together, or not at all.
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused>;
 
-    /// Takes notice of what became of them, and logs what went wrong.
+    /// Takes note of the result, and logs failures.
     fn settle(
         &mut self,
         state: &mut State,
@@ -50,17 +51,16 @@ pub trait Feed {
     ) -> Result<Changed, Refused>;
 }
 
-/// Puts in force what a feed proposes.
+/// Applies the edits that a feed proposes.
 pub fn propose<F: Feed>(feed: &mut F, state: &mut State) -> Result<Changed, Refused> {
     let edits = feed.due(state, clock::now());
     let answer = edits.and_then(|edits| state.apply(edits, F::CAUSE));
     feed.settle(state, answer)
 }
 
-/// The feeds, and what they share.
+/// All feeds, and their shared state.
 pub struct Feeds {
     pub pass_all: PassAll,
-    /// The configuration on trial, and the texts in force.
     pub trials: Trials,
     pub list_files: ListFiles,
     pub crowdsec: CrowdsecFeed,
@@ -74,7 +74,7 @@ pub struct Feeds {
 }
 
 impl Feeds {
-    /// Those of a configuration, as they were when the daemon before ended.
+    /// Restores the feeds to their state at the end of the previous daemon.
     pub fn restore(config: &Config, directory: &Path) -> Self {
         Self {
             pass_all: PassAll::restore(directory),
@@ -91,7 +91,7 @@ impl Feeds {
         }
     }
 
-    /// Puts in force what is due. Each feed logs what went wrong.
+    /// Applies the edits that are due. Each feed logs its failures.
     pub fn tick(&mut self, state: &mut State) {
         self.adopted.is_over = self.is_reported_again(state);
         let _ = propose(&mut self.pass_all, state);
@@ -103,7 +103,8 @@ impl Feeds {
         self.trials.last_good.catch_up();
     }
 
-    /// Whether all who may ban and allow have said again whom: files of lists were read, and `CrowdSec` answered.
+    /// Returns whether every automatic source of bans and allows has reported again: all list files
+    /// were read, and `CrowdSec` answered.
     fn is_reported_again(&self, state: &State) -> bool {
         let config = &state.intent.config;
         let is_read = |name: &String| self.list_files.state(name).read.is_some();

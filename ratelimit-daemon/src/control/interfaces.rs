@@ -1,4 +1,5 @@
-//! The interfaces: what is to be done about each of them (`links.rs`) is done, and reported once in a line of the log and an event.
+//! Carries out the decisions of `links.rs` about each interface, and reports each result once, in
+//! the log and as an event.
 
 use std::time::{Duration, Instant};
 
@@ -15,30 +16,29 @@ use crate::{
     loader::Unavailable,
 };
 
-/// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
-/// commands a second do not look each time.
+/// How long a check of the interfaces stays fresh for queries. It is shorter than the start of
+/// `rlctl`, so a change is seen, yet thousands of commands per second do not check each time.
 const STALE: Duration = Duration::from_millis(2);
 
-/// The interfaces, and when they were last looked at.
+/// The interfaces, and when they were last checked.
 #[derive(Default)]
 pub struct Interfaces {
-    /// How each of them stands.
+    /// The state of each interface.
     pub links: Links,
-    /// When all were last looked at.
     tended: Option<Instant>,
 }
 
 impl Interfaces {
-    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Those that are not configured any
-    /// more are let go.
+    /// Attaches the programs to the existing interfaces, after the tables were filled. Releases
+    /// interfaces that are no longer configured.
     pub fn attach(&mut self, state: &mut State) {
         let interfaces = state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
         self.attach_wanted(state, true);
     }
 
-    /// Puts the program on all interfaces, also in place of one of ours that runs there, where `anew` says so; and takes it off
-    /// the others.
+    /// Attaches the program to all configured interfaces, also replacing one of ours if `anew` is
+    /// set, and detaches it from all others.
     pub fn attach_wanted(&mut self, state: &mut State, anew: bool) {
         let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
         for interface in &wanted {
@@ -55,7 +55,7 @@ impl Interfaces {
         state.reports.journal.name_interfaces(slots);
     }
 
-    /// Looks at all interfaces, and does what is to be done.
+    /// Checks all interfaces, and acts on changes.
     pub fn tend_all(&mut self, state: &mut State) {
         let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
         for interface in &wanted {
@@ -64,7 +64,8 @@ impl Interfaces {
         self.tended = Some(clock::monotonic());
     }
 
-    /// Looks at the interfaces, at those that are not there yet, and at what is pinned: without pins nothing goes on when the daemon ends.
+    /// Checks the interfaces, also missing ones, and the pins: without pins, limits end with the
+    /// daemon.
     pub fn tick(&mut self, state: &mut State) {
         self.tend_all(state);
         self.prepare(state);
@@ -72,7 +73,7 @@ impl Interfaces {
         let _ = self.follow_next(state);
     }
 
-    /// The same as [`tend_all`](Self::tend_all), unless that was a moment ago.
+    /// Checks the interfaces with [`tend_all`](Self::tend_all), unless that was a moment ago.
     pub fn look(&mut self, state: &mut State) {
         if self
             .tended
@@ -82,7 +83,7 @@ impl Interfaces {
         }
     }
 
-    /// Loads the program for an interface that is not there. One that was there before has its program still.
+    /// Loads the program for a missing interface. One that was there before still has its program.
     fn prepare(&mut self, state: &mut State) {
         let Some(interface) = self.links.prepare() else {
             return;
@@ -104,8 +105,8 @@ impl Interfaces {
         }
     }
 
-    /// Takes the programs that were pinned anew at the paths of `chain`. Where one cannot be called, or is gone, the program of before is
-    /// called on, and that is told of the interface. It answers both, a line each.
+    /// Follows the programs newly pinned at the paths of `chain`. If one is gone or cannot be
+    /// called, the previous program stays, with a remark on the interface. Returns both as lines.
     pub fn follow_next(&mut self, state: &mut State) -> Vec<String> {
         let Some(stale) = stale_next(state).filter(|stale| !stale.is_empty()) else {
             return Vec::new();
@@ -144,7 +145,8 @@ impl Interfaces {
         told.collect()
     }
 
-    /// Takes the interfaces of the configuration in place of those `before`, and answers what came of it, a line each.
+    /// Replaces the interfaces `before` with those of the configuration, and returns the results as
+    /// lines.
     pub fn reattach(
         &mut self,
         state: &mut State,
@@ -167,7 +169,7 @@ impl Interfaces {
         }
         self.attach_wanted(state, false);
         let followed = self.follow_next(state);
-        // What was to be known may have been about an interface that is not configured any more.
+        // Remarks may be about an interface that is no longer configured.
         for interface in &wanted {
             if before.contains(interface) && self.remark_of(&interface.name).is_some() {
                 self.tend(state, interface, true);
@@ -229,7 +231,8 @@ impl Interfaces {
                 let seen = seen.unwrap_or_default();
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
-                // It may have gone while it was tried, and what ran before may run on.
+                // The interface may have disappeared during the attempt, and the previous program
+                // may still run.
                 if let Standing::Failed { .. } = still {
                     failed(&error)
                 } else {
@@ -294,7 +297,8 @@ impl Interfaces {
     }
 }
 
-/// Keeps the programs of interfaces that were renamed while no daemon was running. Call it before replacing any program.
+/// Keeps the programs of interfaces that were renamed while no daemon was running. Call it before
+/// replacing any program.
 pub fn follow_renames(state: &mut State) {
     let interfaces = state.intent.config.interfaces.clone();
     match state.enforcer.attachments().follow(&interfaces) {
@@ -313,7 +317,7 @@ pub fn follow_renames(state: &mut State) {
     }
 }
 
-/// Makes the pins again that somebody has removed, and says so until they are seen to be there.
+/// Restores pins that were removed, and reports that until they are in place.
 pub fn tend_pins(state: &mut State) {
     let kept = state.enforcer.attachments().keep_pinned();
     let error = kept.as_ref().err();

@@ -1,4 +1,4 @@
-//! How lists change: what takes the place of what, and what no operator may change.
+//! Changes of lists: what replaces what, and which changes are refused.
 
 pub mod configured;
 pub mod copies;
@@ -23,19 +23,20 @@ use tracing::{info, warn};
 use self::file::ListFile;
 use crate::{clock, control::time::lifetime::Ends, protected::Protected};
 
-/// The author of what a file says.
+/// The author of entries from a file.
 const CONFIGURATION: &str = "config";
 
-/// The lists of bans and of allows that come again. No file is called so: the configuration takes no such name.
+/// The lists of bans and allows that will be reported again. The brackets cannot occur in a
+/// configured name.
 pub const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
 
-/// Whether a list has what was kept from the kernel: it goes when all others were read.
+/// Returns whether a list was kept from the kernel. It is removed once all others were read.
 pub fn is_kept(name: &str) -> bool {
     KEPT.iter().any(|(kept, _)| *kept == name)
 }
 
-/// What is different when what was read from a file takes the place of its list, and the change that does it. Refused is a list that
-/// covers more than can be meant.
+/// Returns the change that replaces a list with the content of its file, and the differences.
+/// Refuses a list that is implausibly wide.
 pub fn from_file(
     intent: &Intent,
     protected: &Protected,
@@ -72,21 +73,20 @@ pub fn from_file(
     Ok((read, edit))
 }
 
-/// Refuses what covers more than can be meant.
+/// Refuses an implausibly wide list.
 pub(super) fn too_wide(list: NoList) -> Refused {
     Refused::from(list).code(Code::TooWide)
 }
 
-/// What came of a file that was read.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 pub struct ListRead {
-    /// How many bad lines were left out.
+    /// The number of bad lines, which were skipped.
     pub left_out: usize,
-    /// What is different.
     pub difference: Difference,
-    /// Entries of which connected networks were left out, where the configuration does not say that they are.
+    /// Entries from which connected networks were cut although the configuration does not say so.
     pub unsaid: ExemptEntries,
-    /// When it was last downloaded, as [`Reading::fetched`] has it.
+    /// When it was last downloaded, see [`Reading::fetched`].
     pub fetched: Option<Timestamp>,
 }
 
@@ -103,17 +103,17 @@ pub fn require_no_file(config: &Config, name: &str) -> Result<(), Refused> {
     )
 }
 
-/// The lists of files that the configuration does not name any more.
+/// Returns the lists of files that the configuration no longer names.
 pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
     let lists = intent.lists().iter();
     let gone =
         lists.filter(|(name, list)| list.file.is_some() && !config.lists.contains_key(&***name));
-    // What was kept from the kernel goes when the others were read.
+    // Lists kept from the kernel are removed after the others were read.
     let gone = gone.filter(|(name, _)| !is_kept(name));
     gone.map(|(name, _)| Arc::clone(name)).collect()
 }
 
-/// Logs what became of a list that was put in force.
+/// Logs the result for a list that was put in force.
 pub(super) fn log(name: &str, read: &ListRead) {
     if read.left_out > 0 {
         warn!(list = %name, lines = read.left_out, "skipped bad lines of a list");
@@ -131,7 +131,7 @@ pub(super) fn log(name: &str, read: &ListRead) {
     }
 }
 
-/// Says what is different, if anything is.
+/// Describes the differences, if any.
 pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     let unsaid = read.unsaid.first.first().map(|entry| {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
@@ -146,7 +146,7 @@ pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Puts entries into a list, and says which of them say nothing of their own.
+/// Fills a list with entries, and returns those that others made redundant.
 pub(super) fn fill(
     list: List,
     mut entries: Vec<Entry>,

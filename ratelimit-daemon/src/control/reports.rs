@@ -1,4 +1,5 @@
-//! What the log, events and `status` say: the journal, troubles, progress, and how often the log repeats itself.
+//! The log, events and `status`: the journal, troubles, progress, and how often the log repeats
+//! itself.
 
 pub mod busy;
 pub mod cause;
@@ -15,7 +16,7 @@ use std::path::Path;
 
 use self::{event_log::EventLog, journal::Journal, troubles::Troubles};
 
-/// What happened lately, and what does not work.
+/// Recent events, and current troubles.
 pub struct Reports {
     pub journal: Journal,
     pub troubles: Troubles,
@@ -23,7 +24,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Those that continue what a state directory has.
+    /// Opens the reports in a state directory, and continues them.
     pub fn open(directory: &Path) -> Self {
         let (event_log, journal) = EventLog::open(directory);
         Self {
@@ -33,12 +34,12 @@ impl Reports {
         }
     }
 
-    /// Takes notice of how something stands, and tells where that is different: `None` when it works.
+    /// Records the state of `what`, and reports a change: `None` means that it works.
     pub fn report(&mut self, what: &'static str, error: Option<String>) {
         self.troubles.report(&mut self.journal, what, error);
     }
 
-    /// Keeps what was recorded over a restart.
+    /// Saves the events for a restart.
     pub fn keep(&mut self) {
         let events = self.journal.unwritten();
         if !events.is_empty() && self.event_log.write(&events) {

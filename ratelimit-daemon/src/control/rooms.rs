@@ -1,8 +1,8 @@
-//! The rooms of the control plane stand above each other, and none imports from one above it.
+//! Tests the layers of the control plane (rooms): none imports from one above it.
 
 use std::{fs, path::Path};
 
-/// From the ground up.
+/// Lowest first.
 const ROOMS: [&str; 13] = [
     "time",
     "reports",
@@ -60,7 +60,7 @@ fn every_form_of_an_import_is_seen() {
     assert_eq!(imports(source, false), seen[..3]);
 }
 
-/// The sources below a directory, but for tests.
+/// Adds the source files below a directory, except tests.
 fn add_sources(directory: &Path, sources: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -73,7 +73,8 @@ fn add_sources(directory: &Path, sources: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// The rooms that a source names. That of a room itself names others also by `super`.
+/// Returns the rooms that a source imports. The file of a room itself refers to other rooms with
+/// `super`.
 fn imports(source: &str, is_face: bool) -> Vec<String> {
     let lines = source.lines().map(|line| line.split("//").next().unwrap());
     let code = lines.collect::<Vec<_>>().join("\n");
@@ -85,7 +86,7 @@ fn imports(source: &str, is_face: bool) -> Vec<String> {
     after.flat_map(first_names).collect()
 }
 
-/// The names that a path goes on with: one, or those between braces.
+/// Returns the first name of a path, or all of them if it begins with braces.
 fn first_names(path: &str) -> Vec<String> {
     let name = |text: &str| {
         let end = text.find(|it: char| !it.is_alphanumeric() && it != '_');

@@ -1,4 +1,4 @@
-//! What the kernel keeps of sources, scanned beside the controller.
+//! State of sources in the kernel, scanned by another thread.
 
 pub mod evictions;
 pub mod history;

@@ -1,4 +1,5 @@
-//! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
+//! The intent, the compiled state, the database and the datapath. A change takes effect in all of
+//! them, or in none.
 
 pub mod adopt_from_kernel;
 pub mod compiled;
@@ -59,61 +60,61 @@ use crate::{
     protected::Protected,
 };
 
-/// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
+/// Changes of fewer prefixes, or of a smaller part of all entries, are made prefix by prefix.
 const BULK: usize = 4096;
 const BULK_PART: usize = 16;
 
-/// What is intended, what it compiles to, the database and the datapath.
+/// The intent, and everything derived from it.
 pub struct State {
-    /// What is to hold: the configuration, and what was set at runtime.
+    /// The configuration and the runtime settings.
     pub(crate) intent: Intent,
-    /// What it compiles to.
+    /// The intent, compiled.
     pub(super) compiled: Compiled,
-    /// What the kernel holds.
+    /// The kernel's state.
     pub(super) enforcer: Enforcer,
-    /// Who has which counter in the kernel.
+    /// The owners of the kernel's counters.
     pub(super) entry_counters: EntryCounters,
-    /// What outlives the daemon.
+    /// Persistent state.
     pub(crate) kept: Kept,
-    /// What is told of it: events and troubles.
+    /// Events and troubles.
     pub(crate) reports: Reports,
-    /// What no ban may meet.
+    /// Addresses that no ban may cover.
     pub(crate) protection: Protection,
-    /// What changes came to, for those who follow them.
+    /// Results of changes, for components that follow them.
     pub(crate) noted: Noted,
 }
 
-/// What outlives the daemon.
+/// Persistent state.
 pub(crate) struct Kept {
     pub store: Store,
     pub unwritten: Unwritten,
     pub list_copies: ListCopies,
 }
 
-/// What changes came to.
+/// Results of changes.
 #[derive(Default)]
 pub(crate) struct Noted {
     /// Since when every packet is judged by the policies in force.
     pub policies_since: Instant,
-    /// How often tables were made anew.
+    /// How often tables were created again.
     pub renewals: u64,
-    /// How lists have filled.
+    /// How full the lists are.
     pub filling: Filling,
-    /// Bans that the cluster is to be told of.
+    /// Bans to announce to the cluster.
     pub unshared: Unshared,
 }
 
-/// What a configuration takes the place of.
+/// The state before a change of configuration.
 struct Before {
     suspended: BTreeMap<Target, Suspended>,
     compiled: (Rules, CompiledPolicies),
-    /// Whether it has tables of its own.
+    /// Whether the new configuration needs other tables.
     renews: bool,
 }
 
 impl State {
-    /// Takes the datapath over, with what `config` and `store` say. It is brought to that where no
-    /// program runs on it yet. Everything passes until `pass_all`.
+    /// Adopts the datapath, with the intent of `config` and `store`. The datapath is brought to the
+    /// intent if no program is running yet. Everything passes until `pass_all`.
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -151,7 +152,7 @@ impl State {
         state.compile_rules();
         state.adopt().context("keeping what the kernel holds")?;
         state.kept.list_copies.reconcile(state.intent.lists());
-        // What another daemon has left is enforced until the lists of files are read.
+        // Until the files of lists are read, the rules of the previous daemon stay in force.
         if !state.enforcer.attachments().runs() {
             let are_new = !state.enforcer.held().settings.are_written();
             state.fill()?;
@@ -167,16 +168,17 @@ impl State {
         Ok(state)
     }
 
-    /// Fills the tables at the start.
+    /// Fills the tables at start.
     pub(super) fn fill(&mut self) -> anyhow::Result<()> {
         self.enforce_all()
             .context("filling the tables in the kernel")?;
-        // Until here packets were judged by what another daemon had left.
+        // Until here, packets were judged by the rules of the previous daemon.
         self.noted.policies_since = clock::now();
         Ok(())
     }
 
-    /// Puts back what sources had used before a reboot. A snapshot that cannot be used is reported and prevents nothing.
+    /// Restores the usage from before a reboot. A snapshot that cannot be used is reported, but
+    /// prevents nothing.
     fn restore_usage(&mut self) {
         if self.intent.config.snapshot.every.is_none() {
             return;
@@ -207,7 +209,7 @@ impl State {
         }
     }
 
-    /// Takes over what the kernel holds and the database does not know.
+    /// Adopts what the kernel has and the database has lost.
     fn adopt(&mut self) -> anyhow::Result<()> {
         if *self.kept.store.found() == Found::Sound {
             return Ok(());
@@ -225,7 +227,8 @@ impl State {
         self.kept.store.end_adoption()
     }
 
-    /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
+    /// Applies changes in the datapath and here, or nowhere. They are written to the database as
+    /// well, or as soon as that is possible.
     pub fn apply(
         &mut self,
         edits: impl Into<Vec<Edit>>,
@@ -248,33 +251,34 @@ impl State {
         Ok(changed)
     }
 
-    /// Has the kernel admit what this node may of limits that nodes share, and answers for how many leases there was no room. Leases end
-    /// within seconds, so the database has none of them.
+    /// Writes the leases of limits that nodes share, and returns how many had no room. Leases end
+    /// within seconds, so they are not stored.
     pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
         self.enforcer.lease(wanted)
     }
 
-    /// Has the kernel sample packets, or not. A table of `[detection]` has it do so all the time.
+    /// Turns sampling in the kernel on or off. It is always on if the configuration has a table of
+    /// `[detection]`.
     pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
         self.compiled.samples = samples;
         let always = !self.intent.config.attacks.is_empty();
         self.enforcer.sample(samples || always)
     }
 
-    /// From here on changes wait for [`end_group`](Self::end_group), to share a transaction.
+    /// Makes changes wait for [`end_group`](Self::end_group), to share a transaction.
     pub(super) fn begin_group(&mut self) {
         self.kept.unwritten.begin_group();
     }
 
-    /// Keeps the changes of a group.
+    /// Stores the changes of a group.
     pub(super) fn end_group(&mut self) {
         self.kept
             .unwritten
             .end_group(&self.intent, &mut self.kept.store);
     }
 
-    /// Makes changes of which the first `evicted` free entries for the others, and are not reported. Of a million of them there is one copy:
-    /// what is intended takes them in, and leaves what takes them back.
+    /// Applies changes. The first `evicted` ones make room for the others, and are not reported. To
+    /// avoid copies of a million changes, the intent absorbs them and returns those that undo them.
     fn edit_all(
         &mut self,
         mut edits: Vec<Edit>,
@@ -308,14 +312,14 @@ impl State {
         } else {
             Ok(())
         };
-        // Another `[source]` has tables that are to be filled before programs run on them.
+        // The tables of another `[source]` are filled before programs run on them.
         if renews && source.as_ref() == Some(&self.intent.config.source) {
             tables = tables.and_then(|()| self.lengthen(&interfaces));
         }
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
-            // What failed took itself back; this does the same with what was compiled.
+            // The failed step undid itself in the kernel; this undoes the compiled state.
             let restored = match before {
                 Some(before) => self.restore(before),
                 None => self
@@ -346,10 +350,11 @@ impl State {
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.protection.report(&self.compiled.rules);
         }
-        // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
-        // kernel alone after a crash is taken away at the next start.
+        // The kernel comes before the database. So an acknowledged change is in both, or reported
+        // as not saved, and a change that only the kernel has after a crash is removed at the next
+        // start.
         match cause {
-            // What has ended is forgotten with the others of this second.
+            // Expired rows are removed together with the others of this second.
             Cause::Time => self.kept.unwritten.later(&reverse),
             Cause::Origin | Cause::Rollback | Cause::User(_) => {
                 self.kept
@@ -373,7 +378,7 @@ impl State {
         Ok(self.summary(&reverse[evicted..]))
     }
 
-    /// The runtime limits whose time is over, with what state is kept under so far.
+    /// Returns the runtime limits that expire, with the scopes of their state.
     fn ending_limits(&self, edits: &[Edit], cause: Cause<'_>) -> Vec<(Target, Scopes)> {
         let ending = edits.iter().filter(|_| cause == Cause::Time);
         let ended = ending.filter_map(Edit::ended_limits);
@@ -392,7 +397,7 @@ impl State {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Takes back a configuration that could not be put in force.
+    /// Restores the state before a configuration that could not be applied.
     fn restore(&mut self, before: Before) -> anyhow::Result<()> {
         self.intent.suspended = before.suspended;
         let (rules, policies) = before.compiled;
@@ -407,7 +412,7 @@ impl State {
         renewed.and(enforced).map(drop)
     }
 
-    /// Whether the tables that there are do not do for another configuration.
+    /// Returns whether another configuration needs other tables.
     fn needs_other_tables(&self, edit: &Edit) -> bool {
         let Edit::Config(config) = edit else {
             return false;
@@ -417,13 +422,13 @@ impl State {
             || times > self.enforcer.datapath().log_size().times
     }
 
-    /// Whether a policy has more limits than a record of a source has words.
+    /// Returns whether a policy has more limits than a record has words.
     fn needs_longer_records(&self) -> bool {
         let datapath = self.enforcer.datapath();
         datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
     }
 
-    /// Removes unused features from the programs. Changes at run time only add features, because
+    /// Removes unused features from the programs. Changes at runtime only add features, because
     /// loading a program takes a good part of a second.
     pub(super) fn narrow(&mut self) {
         if let Err(error) = self.enforcer.narrow() {
@@ -434,29 +439,31 @@ impl State {
         }
     }
 
-    /// Makes tables for the configuration, after giving the running programs all features: they
+    /// Creates tables for the configuration, after giving the running programs all features: they
     /// share some of the tables, and cannot be replaced before the new ones are filled.
     fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
         self.enforcer.widen(Features::ALL)?;
         self.renew_tables()
     }
 
-    /// Makes tables for the configuration, which are filled while the programs that run keep the old ones.
+    /// Creates tables for the configuration. Running programs keep the old ones until these are
+    /// filled.
     fn renew_tables(&mut self) -> anyhow::Result<()> {
         let mut sizes = self.wanted_sizes()?;
-        // They become shorter at a start alone. The database does not know yet what is changed.
+        // Records shrink only at a start, because the database does not have the current change
+        // yet.
         let held = self.enforcer.datapath().record_words();
         sizes.words = held.max(sizes.words).max(self.intent.record_words());
         self.renew_as(sizes)
     }
 
-    /// Makes records and logs as short as the policies need them. The programs that run keep the
-    /// longer ones until they are replaced.
+    /// Shrinks records and logs to what the policies need. Running programs keep the longer ones
+    /// until they are replaced.
     pub(super) fn shorten_records(&mut self) -> anyhow::Result<()> {
         let datapath = self.enforcer.datapath();
         let (words, logs) = (datapath.record_words(), datapath.log_size());
         let sets = datapath.table_sets();
-        // A table of another size would begin empty.
+        // A table of another size would start empty.
         let sizes = Sizes {
             sets,
             ..self.wanted_sizes()?
@@ -485,8 +492,8 @@ impl State {
         Ok(self.enforcer.reread()?)
     }
 
-    /// Has the programs on these interfaces know longer records before a policy needs them. Tables
-    /// that are new have to be filled first.
+    /// Gives the programs on these interfaces longer records before a policy needs them. New tables
+    /// must be filled first.
     pub(super) fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
         if self.enforcer.len() == 0 && self.enforcer.held().policies.is_empty() {
             return Ok(());
@@ -494,7 +501,7 @@ impl State {
         self.enforcer.datapath_mut().lengthen(interfaces)
     }
 
-    /// Compiles what `edits` are about from what is intended.
+    /// Compiles the parts of the intent that `edits` affect.
     fn compile(&mut self, edits: &[Edit], cause: Cause<'_>) -> anyhow::Result<()> {
         if edits.iter().any(Edit::is_config) {
             let on_trial = cause == Cause::Rollback;
@@ -523,7 +530,7 @@ impl State {
         }
     }
 
-    /// Tries again what had no room beside what the configuration before had.
+    /// Retries limits that had no room next to those of the previous configuration.
     fn retry_suspended(&mut self, on_trial: bool) {
         if self.intent.suspended_limits().next().is_none() {
             return;
@@ -538,7 +545,8 @@ impl State {
         }
     }
 
-    /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.
+    /// Returns whether compiling and comparing everything, in order, is cheaper than looking up the
+    /// prefixes of `edits`.
     fn is_bulk(&self, edits: &[Edit]) -> bool {
         let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
         let prefixes = edits.iter().flat_map(Edit::prefixes);
@@ -560,12 +568,12 @@ impl State {
         self.compiled.rules.set_protected(protected);
     }
 
-    /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
+    /// Returns the scopes of the state of a target's sources, and of prefixes with runtime limits.
     pub(super) fn scopes(&self, target: Target) -> Scopes {
         self.compiled.scopes(&self.intent, target)
     }
 
-    /// What that would be without the runtime limits of the target.
+    /// Returns these scopes without the runtime limits of the target.
     pub(super) fn scopes_without(&mut self, target: Target) -> anyhow::Result<Scopes> {
         let mut edits = [Edit::Limits(target, None)];
         self.intent.edit_all(&mut edits);
@@ -576,7 +584,7 @@ impl State {
         Ok(scopes?)
     }
 
-    /// What the state of the sources would be kept under with another configuration, and the clock that would suit then.
+    /// Returns the scopes and the clock that another configuration would result in.
     pub(super) fn outlook(&self, config: &Config) -> anyhow::Result<(Scopes, ClockStatus)> {
         let intent = self.intent.policies_under(config.clone());
         Ok(self.compiled.outlook(&intent, &self.enforcer)?)
@@ -588,7 +596,8 @@ impl State {
             .compile_policies(&self.intent, &self.enforcer)?)
     }
 
-    /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
+    /// Moves limits that replaced others to regions of full size, with their usage, once the others
+    /// are gone.
     fn enlarge_regions(&mut self) {
         if !self.compiled.has_small_regions() {
             return;
@@ -612,7 +621,7 @@ impl State {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Brings the whole datapath to what is compiled, and answers how much was different.
+    /// Brings the whole datapath to the compiled state, and returns the number of differences.
     pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let changes = self.enforcer.difference(&self.compiled.rules.entries());
         let tables = self.compiled.tables(&self.intent);
@@ -621,7 +630,7 @@ impl State {
         Ok(different)
     }
 
-    /// Has bans stop at what `change` makes of what is protected.
+    /// Changes the protected addresses, and adjusts the bans around them.
     pub fn protect(&mut self, change: impl FnOnce(&mut Protection)) {
         change(&mut self.protection);
         if !self.protection.join() {
@@ -629,7 +638,7 @@ impl State {
         }
         match self.enforce_protection() {
             Ok(()) => info!(prefixes = self.protection.prefixes().len(), "protected"),
-            // The tables are compared again from time to time.
+            // The periodic comparison of the tables tries again.
             Err(error) => warn!(
                 error = format!("{error:#}"),
                 "cannot update protected addresses in the kernel"
@@ -638,7 +647,7 @@ impl State {
         self.protection.report(&self.compiled.rules);
     }
 
-    /// Has the program forget bans of its own that what is intended holds in place of.
+    /// Removes adopted bans from the program's own map.
     pub(super) fn forget_detected(&mut self, bans: &[(IpAddr, Detected)]) -> datapath::Result<()> {
         if bans.is_empty() {
             return Ok(());
@@ -646,7 +655,7 @@ impl State {
         self.enforcer.detections().forget_detected(bans)
     }
 
-    /// Tries a last time to write what is not in the database.
+    /// Tries a last time to write changes that are not in the database.
     pub fn write_last(&mut self) {
         self.kept.unwritten.try_at_once();
         self.write_unwritten();
@@ -659,7 +668,7 @@ impl State {
         }
     }
 
-    /// Writes what is not in the database yet, where that can be.
+    /// Writes changes that are not in the database, if possible.
     pub fn write_unwritten(&mut self) {
         self.kept
             .unwritten
@@ -672,28 +681,28 @@ impl State {
             .forget_removed(edits, &self.intent, datapath);
     }
 
-    /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
+    /// Returns the packets that matched a ban, an allow or a list, if they are counted.
     pub fn counter(&self, owner: Owner<'_>) -> EntryCounter {
         self.entry_counters.counter(owner, self.enforcer.datapath())
     }
 
-    /// The packets that matched a policy of sources; nothing where that is not counted.
+    /// Returns the packets that matched a policy of sources, if they are counted.
     pub fn policy_counter(&self, name: &str) -> EntryCounter {
         self.entry_counters
             .policy_counter(name, &self.intent, self.enforcer.datapath())
     }
 
-    /// Takes notice of how something stands, and tells where that is different: `None` when it works.
+    /// Records the state of `what`, and reports a change: `None` means that it works.
     pub(super) fn report(&mut self, what: &'static str, error: Option<String>) {
         self.reports.report(what, error);
     }
 
-    /// Keeps what was recorded over a restart.
+    /// Saves events for a restart.
     pub fn keep_journal(&mut self) {
         self.reports.keep();
     }
 
-    /// Protects what is protected, and nothing else.
+    /// Exempts the protected addresses, and no others.
     fn enforce_protection(&mut self) -> anyhow::Result<()> {
         let different = self
             .compiled
@@ -710,19 +719,19 @@ impl State {
         self.compiled.changes_of(self.touched(edits).into_iter())
     }
 
-    /// The prefixes that `edits` are about, and those whose policy depends on them.
+    /// Returns the prefixes of `edits`, and those whose policies depend on them.
     fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
         let own = edits.iter().flat_map(Edit::prefixes);
         let limited = edits.iter().flat_map(|edit| self.intent.dependents(edit));
         own.chain(limited).collect()
     }
 
-    /// The clock that suits the policies as they are compiled.
+    /// Returns the clock for the compiled policies.
     pub(super) fn clock(&self) -> ClockStatus {
         self.compiled.clock(&self.intent)
     }
 
-    /// Takes in what the clocks show now.
+    /// Reads the clocks.
     pub fn read_clocks(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
@@ -732,7 +741,7 @@ impl State {
         }
     }
 
-    /// Writes what could not be written yet, and frees counters that nobody needs any more.
+    /// Writes pending changes, and releases unused counters.
     pub fn catch_up(&mut self) {
         self.tend_database();
         self.entry_counters.free(self.enforcer.datapath());
@@ -742,7 +751,7 @@ impl State {
         self.kept.store.flush();
     }
 
-    /// Makes the database again that somebody removed, and says so until it is seen to be there.
+    /// Restores a deleted database, and reports that until it exists.
     fn tend_database(&mut self) {
         let trouble = match self.kept.store.keep_in_place() {
             Ok(false) => None,
@@ -754,7 +763,8 @@ impl State {
         self.report(DATABASE, trouble);
     }
 
-    /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
+    /// Processes the readings of the clocks. After a suspend, ends are at other points on the
+    /// kernel's clock.
     pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
         let Some(moved) = self.kept.store.keep_time(now) else {
             return Ok(());
@@ -769,12 +779,12 @@ impl State {
         Ok(())
     }
 
-    /// Forgets and reports what ended while no daemon ran, before anything is compiled.
+    /// Removes and reports what expired while no daemon was running, before anything is compiled.
     fn drop_ended(&mut self) {
         let mut edits = self.intent.ended(clock::now());
         let targets = edits.iter().filter_map(Edit::ended_limits);
         let targets: Vec<Target> = targets.collect();
-        // Where the policies cannot be compiled, the start says so.
+        // If the policies cannot be compiled, the start reports it.
         let scopes = |state: &Self, target| {
             let (intent, enforcer) = (&state.intent, &state.enforcer);
             state.compiled.scopes_of(intent, enforcer, target).ok()
@@ -798,8 +808,8 @@ impl State {
         );
     }
 
-    /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a
-    /// connection, so its address may be forged.
+    /// Takes a ban or limit from the budget of this minute, if one is left. Sampled sources may be
+    /// forged, because samples show packets without a connection.
     pub(super) fn may_answer(&self) -> bool {
         let budgets = compile::detection_limit(&self.intent.config);
         let datapath = self.enforcer.datapath();
@@ -811,7 +821,7 @@ impl State {
         })
     }
 
-    /// What changes came to, of which these take them back.
+    /// Summarizes the changes that these edits would undo.
     fn summary(&self, reverse: &[Edit]) -> Changed {
         let mut changed = Changed::default();
         for before in reverse {
@@ -827,7 +837,7 @@ impl State {
     }
 }
 
-/// A refusal, with what to do about a full map.
+/// Returns a refusal, with a hint if a map is full.
 fn refusal(error: anyhow::Error) -> Refused {
     let full = matches!(
         error.downcast_ref::<DatapathError>(),

@@ -37,7 +37,7 @@ impl Command for Allow {
     }
 }
 
-/// Refuses prefixes that are so wide that hardly anything would be judged any more, unless somebody insists.
+/// Refuses prefixes so wide that nearly all traffic would bypass the limits, unless `forced`.
 fn require_narrow(prefixes: &[Prefix], forced: bool) -> Result<(), Refused> {
     let widest = |prefix: &Prefix| match IpFamily::of(prefix.address()) {
         IpFamily::V4 => 8,
@@ -57,7 +57,7 @@ fn require_narrow(prefixes: &[Prefix], forced: bool) -> Result<(), Refused> {
     }
 }
 
-/// Takes prefixes off the allow list that were put there at runtime.
+/// Takes prefixes off the allow list that were added at runtime.
 pub struct Disallow(pub PrefixesRequest, pub Arc<str>);
 
 impl Command for Disallow {
@@ -72,7 +72,7 @@ impl Command for Disallow {
     }
 }
 
-/// Takes those off that are there, and says which are not.
+/// Removes the prefixes that are on the list, and reports those that are not.
 pub(super) fn disallow(
     controller: &mut Controller,
     prefixes: Vec<Prefix>,
@@ -86,7 +86,7 @@ pub(super) fn disallow(
     Ok(Changed { absent, ..changed })
 }
 
-/// Refuses to take off what the configuration has.
+/// Refuses to remove allows of the configuration.
 pub(super) fn require_runtime(controller: &Controller, prefixes: &[Prefix]) -> Result<(), Refused> {
     let intent = &controller.state.intent;
     let configured = |prefix: &&Prefix| {
@@ -101,7 +101,7 @@ pub(super) fn require_runtime(controller: &Controller, prefixes: &[Prefix]) -> R
     }
 }
 
-/// Refuses to take off here what is allowed on all nodes.
+/// Refuses to remove on this node alone what is allowed on all nodes.
 fn require_own(controller: &Controller, prefixes: &[Prefix]) -> Result<(), Refused> {
     let allows = controller.state.intent.allows();
     let rows = prefixes

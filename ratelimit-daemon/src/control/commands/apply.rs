@@ -15,14 +15,15 @@ use crate::{
     },
 };
 
-/// The shortest and the longest trial, in seconds: time to type a word, and a day.
+/// The shortest and the longest trial, in seconds: long enough to type a word, and a day.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
-/// Puts a configuration on trial: it holds at once, and is gone at the end unless it is confirmed.
+/// Puts a configuration on trial. It applies at once, and is rolled back at the end unless it is
+/// confirmed.
 pub struct Apply {
-    /// What was read.
+    /// The configuration to try, already read.
     pub attempted: Result<Attempted, Refused>,
-    /// Who asks.
+    /// The user who asked.
     pub author: Arc<str>,
 }
 
@@ -35,7 +36,7 @@ impl Command for Apply {
         let (candidate, measure) = (attempted.candidate, attempted.measure);
         let duration = duration(attempted.request.seconds)?;
         if measure.in_force.is_some() {
-            // What is in force may be another one by now.
+            // The configuration in force may have changed since the request was read.
             trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
         }
         let trials = &mut controller.feeds.trials;
@@ -90,11 +91,12 @@ impl Command for Confirm {
     }
 }
 
-/// Takes the configuration back that is on trial. What was before comes back, whatever became of files since.
+/// Rolls back the configuration on trial to the one before it, even if the files have changed
+/// since.
 pub struct RollBack {
-    /// The lists that come back, as they were read.
+    /// The lists of the previous configuration, already read.
     pub lists: Result<ConfiguredLists, Refused>,
-    /// Who asks.
+    /// The user who asked.
     pub author: Arc<str>,
 }
 
@@ -107,7 +109,7 @@ impl Command for RollBack {
     }
 }
 
-/// Takes a configuration back whose time is over, with lists as they were read. How it went is logged.
+/// Ends an expired trial: rolls back with the lists that were read, and logs the result.
 pub struct EndTrial(pub ConfiguredLists);
 
 impl Command for EndTrial {
@@ -124,7 +126,7 @@ impl Command for EndTrial {
     }
 }
 
-/// Whether the time of a trial is over, so that the configuration before is to come back.
+/// Returns whether the trial has expired and is to be rolled back.
 pub struct IsTrialOver;
 
 impl Command for IsTrialOver {
@@ -141,7 +143,7 @@ fn take_back(
     by: Option<Arc<str>>,
 ) -> Result<Attempt, Refused> {
     let (attempt, next) = controller.feeds.trials.roll_back(lists)?;
-    // What somebody took off stays off.
+    // Programs that an operator detached stay detached.
     replace(controller, next, false)?;
     let author = by.as_deref().unwrap_or("the end of its trial");
     warn!(

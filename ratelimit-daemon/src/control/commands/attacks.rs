@@ -1,4 +1,4 @@
-//! What was found in samples of all packets.
+//! Commands of the task that detects attacks in samples of all packets.
 
 use ratelimit_core::detection::{Attack, Step};
 
@@ -8,7 +8,7 @@ use crate::{
     datapath,
 };
 
-/// Has the kernel sample packets, or not, where the configuration does not ask for samples all the time.
+/// Turns the kernel's sampling on or off, unless the configuration always samples.
 pub struct SampleTraffic(pub bool);
 
 impl Command for SampleTraffic {
@@ -19,11 +19,11 @@ impl Command for SampleTraffic {
     }
 }
 
-/// Takes over what was found, and bans or limits the sources that are to be.
+/// Records detected attacks, and bans or limits their sources as configured.
 pub struct NoteAttacks {
-    /// What began, what ended, and the sources that have part in it.
+    /// The attacks that began or ended, and their sources.
     pub step: Step,
-    /// The attacks that are going on.
+    /// The ongoing attacks.
     pub going_on: Vec<Attack>,
 }
 
@@ -38,7 +38,7 @@ impl Command for NoteAttacks {
             .feeds
             .attacks
             .note(&step, going_on, observe, journal);
-        // Bans, and then limits.
+        // The first call bans, the second one limits.
         let _ = propose(&mut controller.feeds.attacks, &mut controller.state);
         let _ = propose(&mut controller.feeds.attacks, &mut controller.state);
     }

@@ -26,7 +26,7 @@ use crate::{
     protected::Requester,
 };
 
-/// Bans prefixes: all of them, or none.
+/// Bans all of the prefixes, or none.
 pub struct Ban(pub BanRequest, pub Arc<str>);
 
 impl Command for Ban {
@@ -57,7 +57,7 @@ impl Command for Ban {
         });
         let longer: Vec<LongerBan> = longer.collect();
         let allowed = allowed(state, &prefixes);
-        // A ban of which no time is said shortens none.
+        // A ban without a duration never shortens an existing one.
         prefixes.retain(|prefix| !kept || longer.iter().all(|longer| longer.prefix != *prefix));
         let row = rows::entry(until, request.reason, author);
         let (origin, other) = if request.force {
@@ -67,7 +67,7 @@ impl Command for Ban {
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let mut edits: Vec<Edit> = prefixes.iter().map(edit).collect();
-        // What is typed last with a time holds, also in place of a longer ban.
+        // A duration given last replaces even a longer ban.
         let replaced = |prefix: &&Prefix| {
             controller
                 .state
@@ -91,14 +91,14 @@ impl Command for Ban {
     }
 }
 
-/// The sources that addresses belong to.
+/// Returns the sources that the addresses belong to.
 pub(super) fn sources(state: &State, addresses: &[IpAddr]) -> Vec<Prefix> {
     let source = &state.intent.config.source;
     let sources = addresses.iter().map(|address| source.around(*address));
     sources.collect()
 }
 
-/// The end of a ban that lasts so many seconds, forever, or as long as the configuration says.
+/// Returns the end of a ban that lasts `seconds`, forever, or as long as the configuration says.
 pub(super) fn until(
     state: &State,
     seconds: Option<f64>,
@@ -115,7 +115,8 @@ pub(super) fn until(
     }
 }
 
-/// Refuses bans that must not be. Of a source that was named by an address it says how to ban that alone.
+/// Refuses bans of protected prefixes. If an address was named and its whole source would be
+/// banned, the hint says how to ban only the address.
 pub(super) fn vet(
     state: &State,
     prefixes: &[Prefix],
@@ -142,7 +143,7 @@ pub(super) fn vet(
     Ok(())
 }
 
-/// Those of the prefixes that are allowed.
+/// Returns the prefixes that are allowed.
 pub(super) fn allowed(state: &State, prefixes: &[Prefix]) -> Vec<Allowed> {
     let now = clock::now();
     let allowed = prefixes.iter().filter_map(|prefix| {
@@ -155,7 +156,8 @@ pub(super) fn allowed(state: &State, prefixes: &[Prefix]) -> Vec<Allowed> {
     allowed.collect()
 }
 
-/// Ends the bans of prefixes, of whatever origin but lists: those are reported, as are the bans of wider prefixes.
+/// Ends the bans of prefixes, whatever their origin. Bans of lists and of wider prefixes stay and
+/// are reported.
 pub struct Unban(pub UnbanRequest, pub Arc<str>);
 
 impl Command for Unban {
@@ -164,7 +166,7 @@ impl Command for Unban {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let author = &*author;
-        // What the kernel has banned a moment ago is ended as well.
+        // Adopt recent bans of the kernel first, so that they end too.
         controller.feeds.detections.look_again();
         propose(&mut controller.feeds.detections, &mut controller.state)?;
         let prefixes = named(
@@ -198,12 +200,12 @@ impl Command for Unban {
         let Controller { feeds, state, .. } = controller;
         let lifts = feeds.cluster.lifts(state, prefixes.iter().copied());
         state.apply(edits, Cause::User(author))?;
-        // What is not in force here may be so on other nodes.
+        // A prefix that is not banned here may be banned on other nodes.
         let stated = feeds.cluster.lift(lifts, author);
         let not_here = unbanned.absent.len();
         unbanned.absent.retain(|prefix| !stated.contains(prefix));
         unbanned.removed += not_here - unbanned.absent.len();
-        // Those that were ended together with it hold no more.
+        // Bans that end together with this one no longer count.
         let named = prefixes.into_iter();
         unbanned.held = named
             .flat_map(|prefix| held(&controller.state, prefix))
@@ -212,7 +214,8 @@ impl Command for Unban {
     }
 }
 
-/// The prefixes that are named, by addresses too: those of their own and of their sources that are banned; where neither is, the address.
+/// Resolves the named prefixes and addresses. An address means itself and its source if they are
+/// banned, otherwise only itself.
 pub(super) fn named(
     state: &State,
     prefixes: &[Prefix],
@@ -232,7 +235,7 @@ pub(super) fn named(
     distinct(&named)
 }
 
-/// Ends all bans that a filter has, but those of lists.
+/// Ends all bans that match a filter, except those of lists.
 pub struct UnbanMatching(pub UnbanMatchingRequest, pub Arc<str>);
 
 impl Command for UnbanMatching {
@@ -266,7 +269,7 @@ impl Command for UnbanMatching {
         let Controller { feeds, state, .. } = controller;
         let mut lifts = feeds.cluster.lifts(state, prefixes);
         state.apply(edits, Cause::User(&self.1))?;
-        // A ban of another origin goes on holding, here and on the other nodes.
+        // If a ban of another origin remains, do not lift the ban on the other nodes.
         lifts.retain(|lift| state.intent.bans_of(lift.prefix).next().is_none());
         feeds.cluster.lift(lifts, &self.1);
         let within = filter.within.into_iter();
@@ -278,13 +281,13 @@ impl Command for UnbanMatching {
     }
 }
 
-/// The bans that hold for all of a prefix, but for one that is allowed.
+/// Returns the bans that cover a whole prefix, unless it is allowed.
 fn held(state: &State, prefix: Prefix) -> Vec<Held> {
     let (now, said) = (clock::now(), state.compiled.rules.sum(prefix));
     if !said.is_banned(now) || said.is_allowed(now) {
         return Vec::new();
     }
-    // Others stop at an address that is protected.
+    // Other bans exempt protected addresses.
     let is_exempt = prefix.is_address() && state.protection.why(prefix.address()).is_some();
     let bans = state.intent.bans_that_hold(prefix, now);
     bans.filter(|(_, origin)| !is_exempt || *origin == Origin::Forced)

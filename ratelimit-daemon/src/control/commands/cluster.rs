@@ -1,4 +1,4 @@
-//! `rlctl cluster`, and what the task of the cluster asks for.
+//! `rlctl cluster`, and the commands of the cluster task.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
     },
 };
 
-/// Becomes a node.
+/// Joins a cluster.
 pub struct JoinCluster {
-    /// The cluster.
+    /// The configuration of the cluster.
     pub config: Cluster,
-    /// Its secret.
+    /// The secret of the cluster.
     pub secret: Secret,
 }
 
@@ -32,13 +32,13 @@ impl Command for JoinCluster {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { feeds, state, .. } = controller;
-        // All bans of this host are told to the others.
+        // Announce all bans of this host to the other nodes.
         state.noted.unshared.begin(&state.intent);
         feeds.cluster.join(state, &self.config, self.secret)
     }
 }
 
-/// Is a node no more.
+/// Leaves the cluster.
 pub struct LeaveCluster;
 
 impl Command for LeaveCluster {
@@ -49,7 +49,7 @@ impl Command for LeaveCluster {
         state.noted.unshared = Unshared::default();
         feeds.cluster.leave(state);
         state.report(CLUSTER, None);
-        // What every source may always use is all that is left of the limits.
+        // Without leases, only the minimum share of each source is left of shared limits.
         if let Err(error) = state.lease(&Leases::default()) {
             warn!(%error, "the shares of limits are still in force");
         }
@@ -57,7 +57,7 @@ impl Command for LeaveCluster {
     }
 }
 
-/// Has all told again: the store is reached.
+/// Announces everything again, as the store is reachable again.
 pub struct ReachCluster;
 
 impl Command for ReachCluster {
@@ -68,7 +68,7 @@ impl Command for ReachCluster {
     }
 }
 
-/// Notes that the store takes messages, or why it does not.
+/// Records whether the store accepts messages, or why not.
 pub struct NoteStore(pub Result<(), String>);
 
 impl Command for NoteStore {
@@ -82,7 +82,7 @@ impl Command for NoteStore {
     }
 }
 
-/// Takes in what the others told, and answers what is to be sent.
+/// Processes messages of other nodes, and returns the messages to send.
 pub struct StepCluster(pub Vec<Heard>);
 
 impl Command for StepCluster {
@@ -100,7 +100,7 @@ impl Command for StepCluster {
     }
 }
 
-/// Takes in what was reported before.
+/// Processes messages that the store has kept.
 pub struct HearStored(pub Vec<Heard>);
 
 impl Command for HearStored {
@@ -112,7 +112,7 @@ impl Command for HearStored {
     }
 }
 
-/// Refuses what another node says, or takes that back.
+/// Refuses all statements of a node, or accepts them again.
 pub struct RevokeNode(pub RevokeRequest, pub Arc<str>);
 
 impl Command for RevokeNode {

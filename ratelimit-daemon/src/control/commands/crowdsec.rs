@@ -1,4 +1,4 @@
-//! What the task tells that follows the decisions of `CrowdSec`.
+//! Commands of the task that follows the decisions of `CrowdSec`.
 
 use tracing::{info, warn};
 
@@ -12,7 +12,8 @@ use crate::{
     crowdsec::Update,
 };
 
-/// Puts what the API answered in force, all of it or nothing, and tells whether that worked. Where it does not answer, its bans stay.
+/// Applies an update of the API, as a whole or not at all, and returns whether that succeeded. If
+/// the API did not answer, its bans stay.
 pub struct TakeDecisions(pub Result<Update, String>);
 
 impl Command for TakeDecisions {
@@ -33,7 +34,7 @@ impl Command for TakeDecisions {
     }
 }
 
-/// Ends the bans of an API that the configuration names no more.
+/// Ends the bans of an API that was removed from the configuration.
 pub struct EndCrowdsecBans;
 
 impl Command for EndCrowdsecBans {

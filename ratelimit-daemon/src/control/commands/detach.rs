@@ -8,7 +8,7 @@ use tracing::info;
 use super::Command;
 use crate::{clock, control::controller::Controller};
 
-/// Takes the programs off their interfaces. What was set at runtime stays in the database.
+/// Detaches the programs from their interfaces. Runtime settings stay in the database.
 pub struct Detach(pub Arc<str>);
 
 impl Command for Detach {

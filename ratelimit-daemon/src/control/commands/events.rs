@@ -1,4 +1,4 @@
-//! What the kernel tells.
+//! Events from the kernel.
 
 use ratelimit_common::{Instant, event::DropEvent};
 use ratelimit_core::api::{Dropped, What};
@@ -10,17 +10,17 @@ use crate::{
     control::{controller::Controller, feeds::propose, queries::drops::dropped},
 };
 
-/// Records drops, and takes bans over that policies made.
+/// Records drops, and adopts bans made by policies.
 #[derive(Default)]
 pub struct TakeEvents {
-    /// Packets that the kernel says it dropped.
+    /// Dropped packets that the kernel reported.
     pub drops: Vec<DropEvent>,
-    /// Whether it says that policies banned sources.
+    /// Whether policies banned sources.
     pub has_bans: bool,
 }
 
 impl TakeEvents {
-    /// Whether there is nothing to be done.
+    /// Returns whether there is nothing to do.
     pub const fn is_empty(&self) -> bool {
         self.drops.is_empty() && !self.has_bans
     }

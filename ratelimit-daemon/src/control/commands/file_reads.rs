@@ -1,4 +1,4 @@
-//! Files that are read beside the controller, which waits for no file system.
+//! Reads files on other threads, so that the controller never waits for a file system.
 
 use ratelimit_core::api::{ApplyRequest, Refused};
 
@@ -8,7 +8,7 @@ use crate::control::{
     lists::configured::ConfiguredLists,
 };
 
-/// Reads the files again beside the controller, for [`Reload`](super::Reload).
+/// Reads the configuration files again, for [`Reload`](super::Reload).
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
     match controller.ask(|it| it.feeds.trials.reloaded_file()).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
@@ -16,7 +16,7 @@ pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused
     }
 }
 
-/// Reads what a request to try a configuration names, for [`Apply`](super::Apply).
+/// Reads the files that a request to try a configuration names, for [`Apply`](super::Apply).
 pub async fn read_request(
     controller: &Handle,
     request: ApplyRequest,
@@ -38,7 +38,7 @@ pub async fn read_request(
     }
 }
 
-/// Reads the lists that come back with the configuration before the one on trial, for [`RollBack`](super::RollBack).
+/// Reads the lists of the configuration before the trial, for [`RollBack`](super::RollBack).
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
@@ -49,7 +49,7 @@ pub async fn read_before(
     }
 }
 
-/// Runs what waits for a file system where nobody waits for it.
+/// Runs blocking file access on a thread of its own.
 async fn beside<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {

@@ -19,13 +19,13 @@ use crate::{
     control::{controller::Controller, reports::cause::Cause, time::lifetime},
 };
 
-/// Imports a list that was read and is taken, or says what would be different.
+/// Imports a list that was read, or reports what would change.
 pub struct Import {
-    /// What is asked for.
+    /// The request.
     pub request: Arc<ImportRequest>,
-    /// What was read.
+    /// The list, already read.
     pub reading: Reading,
-    /// Who asks.
+    /// The user who asked.
     pub author: Arc<str>,
 }
 
@@ -60,7 +60,7 @@ impl Command for Import {
         };
         answer.allowed = count_allowed(&controller.state.intent, &edits);
         if !request.dry_run && !edits.is_empty() {
-            // Each entry goes into the kernel, and each change into the database.
+            // The cost: each entry is written to the kernel, each change to the database.
             let entries = edits.iter().flat_map(Edit::prefixes).count();
             controller
                 .about
@@ -91,7 +91,7 @@ impl Command for Import {
     }
 }
 
-/// How many of the bans that would come have no effect, as they are allowed.
+/// Counts the new bans that have no effect because their prefixes are allowed.
 fn count_allowed(intent: &Intent, edits: &[Edit]) -> usize {
     let banned = edits.iter().flat_map(|edit| {
         let is_ban = matches!(edit, Edit::Ban(_, _, Some(_)));

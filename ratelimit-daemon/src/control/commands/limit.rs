@@ -20,7 +20,7 @@ use crate::control::{
     time::lifetime,
 };
 
-/// Gives a prefix, or the default policy, limits of its own.
+/// Sets runtime limits for a prefix or for the default policy.
 pub struct SetLimits(pub LimitRequest, pub Arc<str>);
 
 impl Command for SetLimits {
@@ -67,7 +67,7 @@ impl Command for SetLimits {
     }
 }
 
-/// Takes runtime limits away, and those that an attack brought.
+/// Removes runtime limits, including those set against an attack.
 pub struct RemoveLimits(pub LimitTarget, pub Arc<str>);
 
 impl Command for RemoveLimits {
@@ -105,7 +105,7 @@ impl Command for RemoveLimits {
     }
 }
 
-/// What a target had before a change.
+/// The limits of a target before a change.
 pub(super) struct InForceBefore {
     limits: Vec<LimitSpec>,
     observe: bool,
@@ -122,7 +122,7 @@ impl InForceBefore {
         }
     }
 
-    /// What it has now, beside what that replaced.
+    /// Returns the current limits of the target, and the ones they replaced.
     pub(super) fn now(self, state: &State, target: Target) -> LimitsNow {
         let now = state.intent.in_force(target);
         let mut replaced = self.limits;
@@ -138,7 +138,8 @@ impl InForceBefore {
     }
 }
 
-/// Adds what is set to the runtime limits of the target that are there. Those of this node alone are not set on all nodes.
+/// Adds the request to the existing runtime limits of the target. Limits of this node alone are not
+/// set on all nodes.
 fn add_to_row(state: &State, target: Target, row: &mut LimitRow) {
     let Some(before) = state.intent.limits_of(target) else {
         return;
@@ -152,7 +153,7 @@ fn add_to_row(state: &State, target: Target, row: &mut LimitRow) {
     row.only = before.only;
 }
 
-/// Refuses to give each of all nodes a limit in place of one that they share.
+/// Refuses to replace a limit that all nodes share with one for each node.
 fn require_scope(
     held: &InForceBefore,
     request: &LimitRequest,
@@ -172,7 +173,7 @@ fn require_scope(
     })
 }
 
-/// Refuses limits for all nodes together that this one alone would have.
+/// Refuses cluster-wide limits that only this node would have.
 fn require_own(limits: &[LimitSpec]) -> Result<(), Refused> {
     if limits.iter().all(|limit| limit.division().is_none()) {
         return Ok(());
@@ -181,7 +182,7 @@ fn require_own(limits: &[LimitSpec]) -> Result<(), Refused> {
         .hint("add `--cluster`, or remove `--scope cluster`"))
 }
 
-/// Refuses limits of classes that a trial alone has.
+/// Refuses limits with classes that only the configuration on trial defines.
 fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result<(), Refused> {
     let before = controller.feeds.trials.before();
     for class in limits.iter().filter_map(LimitSpec::class) {
@@ -196,7 +197,7 @@ fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result
     Ok(())
 }
 
-/// Refuses limits that all packets to a destination cannot have together.
+/// Refuses limits that cannot apply to all packets of a destination together.
 fn require_totals(limits: &[LimitSpec]) -> Result<(), Refused> {
     if limits.iter().any(|limit| limit.compile().is_log()) {
         return Err(Refused::because(
@@ -207,7 +208,7 @@ fn require_totals(limits: &[LimitSpec]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whose limits are meant.
+/// Returns the target that the request names.
 fn target(prefix: Option<Prefix>, destination: Option<Prefix>) -> Result<Target, Refused> {
     match (prefix, destination) {
         (Some(_), Some(_)) => Err(Refused::because("`prefix` and `destination` are exclusive")

@@ -1,4 +1,5 @@
-//! Lists: those that were imported are taken away by `rlctl lists rm`, and the files of others are read again.
+//! Lists: those that were imported are taken away by `rlctl lists rm`, and the files of others are
+//! read again.
 
 use std::sync::Arc;
 

@@ -10,7 +10,8 @@ use ratelimit_core::{
 use super::Command;
 use crate::control::{controller::Controller, feeds::pass_all::asked, reports::cause::Cause};
 
-/// Lets everything pass, for a time or until it is ended, or ends that and answers what it ended. What was before stays when it fails.
+/// Turns pass-all on, for a time or until it is turned off, or turns it off and returns what ended.
+/// On failure, nothing changes.
 pub struct SetPassAll(pub PassAllRequest, pub Arc<str>);
 
 impl Command for SetPassAll {

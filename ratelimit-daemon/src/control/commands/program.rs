@@ -1,5 +1,5 @@
-//! Bans by other programs, such as a jail of fail2ban: each has its own beside what people set at runtime, so that none ends or
-//! shortens those of another.
+//! Bans by other programs, such as a jail of fail2ban. Each program has its own bans next to those
+//! set at runtime, so none ends or shortens the bans of another.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
 /// The longest name of a program, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Bans prefixes in the name of a program, in place of its bans of them before.
+/// Bans prefixes in the name of a program, replacing its earlier bans of them.
 pub struct BanByProgram(pub ProgramBanRequest, pub Arc<str>);
 
 impl Command for BanByProgram {
@@ -54,7 +54,7 @@ impl Command for BanByProgram {
     }
 }
 
-/// Ends the bans of a program, and nobody else's. Those that ended by themselves are reported.
+/// Ends the bans of one program only. Bans that have expired are reported.
 pub struct UnbanByProgram(pub ProgramUnbanRequest, pub Arc<str>);
 
 impl Command for UnbanByProgram {

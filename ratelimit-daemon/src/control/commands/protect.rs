@@ -1,4 +1,4 @@
-//! What no ban may meet.
+//! Protected addresses, which no ban may cover.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -7,7 +7,7 @@ use ratelimit_core::prefix::Prefix;
 use super::Command;
 use crate::{control::controller::Controller, protected::Protected};
 
-/// Protects what was found, in place of what was found before.
+/// Replaces the protected addresses found on this host.
 pub struct Protect(pub Protected);
 
 impl Command for Protect {
@@ -31,7 +31,7 @@ fn connected_networks(controller: &Controller) -> BTreeSet<Prefix> {
     controller.state.protection.all().networks().collect()
 }
 
-/// Protects the other end of the SSH session that a command was typed in.
+/// Protects the client of the SSH session in which a command was typed.
 pub struct ProtectSshPeer(pub IpAddr);
 
 impl Command for ProtectSshPeer {

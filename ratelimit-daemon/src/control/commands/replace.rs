@@ -1,4 +1,4 @@
-//! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
+//! Replaces the configuration in force, for `rlctl reload` and `rlctl apply`.
 
 use ratelimit_core::{
     api::Refused,
@@ -20,18 +20,18 @@ use crate::{
     },
 };
 
-/// Puts the next configuration in force, and answers what is different, a line each. Where everything was taken off, it is put on
-/// again if that `is_wanted_on`.
+/// Puts the next configuration in force, and returns the differences, one per line. Attaches
+/// detached programs again if `is_wanted_on`.
 ///
 /// # Errors
 ///
-/// Why the one before stays in force.
+/// Why the previous configuration stays in force.
 pub fn replace(
     controller: &mut Controller,
     next: Next,
     is_wanted_on: bool,
 ) -> Result<Vec<String>, Refused> {
-    // What was banned in a dry run is not kept when that ends.
+    // Adopt bans made so far first: bans of a dry run do not outlive it.
     let _ = propose(&mut controller.feeds.detections, &mut controller.state);
     let (before, clock) = (
         controller.state.intent.config.clone(),
@@ -70,7 +70,7 @@ pub fn replace(
     Ok(changes)
 }
 
-/// Puts a configuration in force with its lists, and answers what becomes of these.
+/// Puts a configuration in force with its lists, and returns what changed in these.
 fn put_in_force(
     state: &mut State,
     config: Config,

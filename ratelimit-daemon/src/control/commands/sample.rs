@@ -1,4 +1,4 @@
-//! What sources have in use, from time to time, for the history.
+//! Samples the usage of sources from time to time, for the history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::control::{
     sources::history::UsageSample,
 };
 
-/// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
+/// Samples the usage of some sources on another thread, and returns the time until the next sample.
 pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
     let sample = match controller.ask(policies_to_sample).await? {
         Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),
@@ -22,13 +22,13 @@ pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered>
     controller.call(TakeSample(sample)).await
 }
 
-/// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
+/// Returns the policies to sample, or `None` during an attack, whose sources are not typical.
 pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
     let is_quiet = controller.feeds.attacks.is_quiet();
     is_quiet.then(|| controller.policies())
 }
 
-/// Takes in what was found.
+/// Records a sample.
 pub struct TakeSample(pub Option<UsageSample>);
 
 impl Command for TakeSample {

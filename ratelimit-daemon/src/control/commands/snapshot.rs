@@ -1,4 +1,4 @@
-//! Snapshots of usage, from time to time and as the daemon ends.
+//! Snapshots of usage: periodically, and when the daemon stops.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,22 +16,23 @@ use crate::{
     },
 };
 
-/// What does not work where a snapshot cannot be written.
+/// The name of the trouble that no snapshot can be written.
 const SNAPSHOT: &str = "usage snapshot";
 
-/// How often a snapshot is to be taken; `None` for never.
+/// Returns the interval of snapshots, or `None` if they are disabled.
 pub async fn snapshots_every(controller: &Handle) -> Result<Option<Duration>, Unanswered> {
     controller
         .ask(|it| it.state.intent.config.snapshot.every)
         .await
 }
 
-/// Takes a snapshot beside the controller, which neither reads the tables nor waits for the disk.
+/// Takes a snapshot on another thread, so that the controller neither reads the tables nor waits
+/// for the disk.
 pub async fn take_snapshot(controller: &Handle) -> Result<(), Unanswered> {
     let job = controller.ask(job).await?;
     let policies = Arc::clone(&job.policies);
     let taken = beside(move || job.take("new")).await;
-    // Words that were read meanwhile may be those of other limits.
+    // If the policies changed during the scan, the words may belong to other limits.
     let is_current = controller
         .ask(move |it| Arc::ptr_eq(&it.policies(), &policies))
         .await?;
@@ -61,7 +62,7 @@ fn job(controller: &Controller) -> Job {
     }
 }
 
-/// Takes notice of how that went.
+/// Records the result of a snapshot.
 struct NoteSnapshot(anyhow::Result<Taken>);
 
 impl Command for NoteSnapshot {
@@ -86,7 +87,7 @@ impl Command for NoteSnapshot {
     }
 }
 
-/// Takes the last snapshot, as the daemon ends.
+/// Takes the last snapshot, when the daemon stops.
 pub struct TakeSnapshot;
 
 impl Command for TakeSnapshot {
@@ -96,7 +97,7 @@ impl Command for TakeSnapshot {
         if controller.state.intent.config.snapshot.every.is_none() {
             return;
         }
-        // Not where one that was begun before may still be written.
+        // Skipped while an earlier snapshot may still be written.
         let taken = job(controller).take("last");
         let kept = taken.and_then(Taken::keep);
         NoteSnapshot(kept).run(controller);

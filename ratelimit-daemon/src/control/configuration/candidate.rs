@@ -1,6 +1,6 @@
-//! A configuration that may take the place of the one in force: its texts and the files of its lists, read.
+//! A candidate for the next configuration: its texts and the files of its lists, read.
 //!
-//! Reading needs nothing of the controller and takes as long as a file system does, so it is done beside it.
+//! Reading needs nothing of the controller and may take long, so it happens on another thread.
 
 use std::path::{Path, PathBuf};
 
@@ -12,35 +12,33 @@ use ratelimit_core::{
 use super::{syncookies, trial_permission, warnings};
 use crate::control::lists::configured::ConfiguredLists;
 
-/// What was read.
+/// A configuration that was read.
 pub struct Candidate {
     pub(crate) texts: Vec<File>,
     pub(crate) config: Config,
     pub(crate) lists: ConfiguredLists,
-    /// What it says of packets that do not come to this host, and of limits that slow TCP down.
+    /// Warnings about packets that never reach this host, and limits that slow TCP down.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a request to try a configuration is measured by.
+/// The context in which a request to try a configuration is checked.
 pub struct Measure {
-    /// The file that the daemon reads when it starts.
+    /// The file that the daemon reads at start.
     pub(crate) main: PathBuf,
-    /// The configuration in force, where only root may name files that it does not.
+    /// The configuration in force, unless root asks. Other users may not name other files than it
+    /// does.
     pub(crate) in_force: Option<Config>,
 }
 
-/// A configuration that somebody tries, read.
+/// A configuration to try, already read.
 pub struct Attempted {
-    /// Who tries what, and for how long.
     pub request: ApplyRequest,
-    /// What it says.
     pub candidate: Candidate,
-    /// What it was measured by.
     pub measure: Measure,
 }
 
 impl Candidate {
-    /// What the files say.
+    /// Reads the configuration from its files.
     pub fn of_files(main: &Path) -> Result<Self, Refused> {
         let invalid = |error: ConfigError| {
             Refused::because(error.unquoted(None))
@@ -52,7 +50,7 @@ impl Candidate {
         Self::with_lists(texts, config)
     }
 
-    /// What a request says.
+    /// Reads the configuration of a request.
     pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
         let (texts, config) = parsed(request, measure)?;
         Self::with_lists(texts, config)
@@ -72,7 +70,8 @@ impl Candidate {
     }
 }
 
-/// The texts of a request, and what they say. To who may not read every file, what is wrong is quoted of the request alone.
+/// Returns the texts of a request and the parsed configuration. A user who may not read every file
+/// sees only quotes of the request in errors.
 pub(crate) fn parsed(
     request: &ApplyRequest,
     Measure { main, in_force }: &Measure,
@@ -87,7 +86,7 @@ pub(crate) fn parsed(
         Some(_) => Refused::because(error.unquoted(own)).quoting(error.to_string()),
     };
     let texts = config::read_with(file, main).map_err(|error| invalid(error, None))?;
-    // Who names it as one of the others would be told what stands in that.
+    // An included file would be read with the daemon's rights and quoted in errors.
     let is_other = texts.iter().skip(1).any(|file| file.path == own);
     let own = (!is_other).then_some(own.as_path());
     let (config, _) = config::parse(&texts).map_err(|error| invalid(error, own))?;

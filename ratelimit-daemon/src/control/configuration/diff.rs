@@ -1,4 +1,4 @@
-//! What a new configuration changes, and what of it waits for a restart.
+//! The differences between two configurations, and which of them need a restart.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use ratelimit_core::{
     quantity,
 };
 
-/// Refuses what takes effect only at a restart: the database and the pins stay where they are while the daemon runs.
+/// Refuses changes that need a restart: the paths of the database and of the pins.
 pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused> {
     if before.paths == after.paths {
         return Ok(());
@@ -29,13 +29,13 @@ pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused
         .hint("restart ratelimitd; limits and bans stay enforced during the restart"))
 }
 
-/// That another clock suits the policies, or another one is asked for.
+/// Describes a change of the clock.
 pub fn clock_change(before: &ClockStatus, after: &ClockStatus) -> Option<String> {
     let is_other = (after.clock, after.wish) != (before.clock, before.wish);
     is_other.then(|| after.to_string())
 }
 
-/// What is different between the interfaces, a line each.
+/// Describes the differences between interfaces, one per line.
 fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
     fn find<'a>(all: &'a [Interface], name: &str) -> Option<&'a Interface> {
         all.iter().find(|it| it.name == name)
@@ -54,7 +54,7 @@ fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
     changes.collect()
 }
 
-/// What is different about an interface, but for its limits in place of those of the node.
+/// Describes the differences of an interface, except for its own limits of the node.
 fn interface_change(both: [&Interface; 2]) -> Option<String> {
     let mode = |it: &Interface| <&str>::from(it.mode);
     let next = |it: &Interface| it.next.as_ref().map(|next| next.display().to_string());
@@ -74,10 +74,10 @@ fn joined(parts: &[String]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// How it is called that something comes, and that it goes.
+/// The words for an addition and a removal.
 const COMES_OR_GOES: [&str; 2] = ["added", "removed"];
 
-/// What is different about something that there may be: that it comes or goes, or what is another about it.
+/// Describes the difference of an optional item: added, removed or changed.
 fn difference<T>(
     name: &str,
     both: [Option<T>; 2],
@@ -93,12 +93,12 @@ fn difference<T>(
     Some(format!("{name}: {what}"))
 }
 
-/// What is not told any further than that it is another one.
+/// Describes a change without details.
 fn changed<T: PartialEq>([before, after]: [&T; 2]) -> Option<String> {
     (before != after).then(|| "changed".to_owned())
 }
 
-/// `what before -> after`, where a setting is different.
+/// Returns `what before -> after` if a setting differs.
 fn change<'a, C, T: PartialEq, D: Display>(
     what: &str,
     [before, after]: [&'a C; 2],
@@ -113,7 +113,7 @@ fn text_or<T: Display>(value: Option<T>, none: &str) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
-/// What is different about where and by what sources are limited.
+/// Describes changes of interfaces and of the identity of sources.
 fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = interface_changes(&before.interfaces, &after.interfaces);
     let both = [before, after];
@@ -177,7 +177,8 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     lines
 }
 
-/// Whose state starts anew with another `[source]`: what stands beside the table of `compact` is made anew with it.
+/// Says whose usage a change of `[source]` resets: everything next to the table of `compact` is
+/// created again with it.
 fn start_anew([before, after]: [&Config; 2]) -> &'static str {
     let sizes = [before, after].map(|it| (it.source.store, it.source.capacity));
     let is_compact = sizes.iter().any(|(store, _)| *store == StateStore::Compact);
@@ -188,7 +189,7 @@ fn start_anew([before, after]: [&Config; 2]) -> &'static str {
     }
 }
 
-/// A table of `compact` that is larger than it has to be is kept, but not one that is much larger.
+/// A table of `compact` is kept if it is somewhat larger than needed, but not if it is much larger.
 fn unless_kept(both: [&Config; 2]) -> &'static str {
     let [before, after] = both.map(|config| Source {
         tunnels: Tunnels::NONE,
@@ -203,7 +204,8 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
     }
 }
 
-/// What becomes of known sources where no state of theirs is left, and new ones have a budget that refuses or limits them.
+/// Warns that known sources count as new when their state is lost, and that the budget for new
+/// sources refuses or limits them.
 fn new_again(both: [&Config; 2]) -> Option<String> {
     let budget = both[1].new_sources?;
     let becomes = match budget.over_budget {
@@ -218,7 +220,7 @@ fn new_again(both: [&Config; 2]) -> Option<String> {
     ))
 }
 
-/// What is different, a line each.
+/// Describes the differences, one per line.
 pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = base_changes(before, after);
     lines.extend(class_changes(&before.classes, &after.classes));
@@ -295,7 +297,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     lines
 }
 
-/// What is different about a policy, and about the classes of its limits.
+/// Describes the differences of a policy and of the classes of its limits.
 fn policy_change(
     [(before, old), (after, new)]: [(&PolicyConfig, &Catalogue); 2],
 ) -> Option<String> {
@@ -311,7 +313,7 @@ fn policy_change(
     Some(parts.join("; "))
 }
 
-/// Whether the limits count the same packets, whatever their classes are called.
+/// Returns whether the limits count the same packets, even if their classes have other names.
 fn same_packets(
     before: &PolicyConfig,
     old: &Catalogue,
@@ -327,7 +329,7 @@ fn same_packets(
     classes(&before.limits, old) == classes(&after.limits, new)
 }
 
-/// What is different between limits, and what becomes of the state of `whose`.
+/// Describes the differences of limits, and whether usage is reset for `whose`.
 fn limit_changes(
     before: (&[LimitSpec], &Catalogue),
     after: (&[LimitSpec], &Catalogue),
@@ -348,7 +350,7 @@ fn limit_changes(
     parts
 }
 
-/// Which classes are different, and what they and their actions were and are.
+/// Describes the differences of classes and their actions.
 fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
     let texts = |catalogue: &Catalogue| -> BTreeMap<String, String> {
         let text = |(name, class, action): (&str, Class, Option<Action>)| {
@@ -368,7 +370,7 @@ fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
     names.into_iter().filter_map(change).collect()
 }
 
-/// What is different about the limits of wider prefixes and of the node.
+/// Describes the differences of limits of wider prefixes and of the node.
 fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
     let (mut lines, mut observed) = (Vec::new(), Vec::new());
     let both = [before, after];
@@ -379,7 +381,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
             let (old, new) = ((old, &before.classes), (new, &after.classes));
             joined(&limit_changes(old, new, whose))
         };
-        // Where it comes back, at the end of a trial or later, its count begins at 0.
+        // If it returns, at the end of a trial or later, it counts from 0.
         let removed = match what {
             "node" => "removed with its usage",
             _ => "removed",
@@ -440,7 +442,7 @@ fn limits(limits: &[LimitSpec]) -> String {
     limits.join(" and ")
 }
 
-/// How many prefixes of a list come and go; `None` where none does.
+/// Counts the added and removed prefixes of a list. Returns `None` if there are none.
 fn prefix_changes(what: &str, before: &[Prefix], after: &[Prefix]) -> Option<String> {
     let missing = |of: &[Prefix], from: &[Prefix]| {
         let others: BTreeSet<&Prefix> = from.iter().collect();

@@ -1,5 +1,6 @@
-//! The configuration that was in force last, kept in the state directory. A daemon whose files are wrong, or say what the kernel refuses,
-//! starts with it, so that a typing error and a reboot do not leave the host without protection.
+//! The last configuration that was in force, stored in the state directory. If the files are wrong
+//! or the kernel refuses them, the daemon starts with it, so a typing error and a reboot do not
+//! leave the host unprotected.
 
 use std::{
     fs,
@@ -11,32 +12,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::persistence::state_file::StateFile;
 
-/// What is written down.
+/// The content of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Document {
-    /// The file that the daemon reads when it starts.
+    /// The file that the daemon reads at start.
     main: PathBuf,
-    /// The texts that were in force.
     files: Vec<File>,
 }
 
 /// A configuration to start with.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// What it says.
+    /// The configuration.
     pub config: Config,
-    /// The texts that it was made of; none where it came from the command line.
+    /// The texts of the configuration. Empty if it came from the command line.
     pub texts: Vec<File>,
-    /// Why the files are not taken, where this is what was in force last.
+    /// Why the files were refused, if this is the fallback.
     pub refused: Option<String>,
 }
 
 impl Start {
-    /// The configuration of these files, or where they are wrong the one that was in force last.
+    /// Reads the configuration of these files, or the last one in force if they are wrong.
     ///
     /// # Errors
     ///
-    /// What is wrong with the files, where none was in force before.
+    /// Returns what is wrong with the files if there is no fallback.
     pub fn read(
         main: &Path,
     ) -> Result<(Self, Vec<ratelimit_core::diagnostic::Diagnostic>), ConfigError> {
@@ -67,8 +67,8 @@ impl Start {
         }
     }
 
-    /// What was in force last in place of this configuration, which cannot be put in force for what `error` says. `None` where that is
-    /// the same, is not known, or has other paths.
+    /// Returns the last configuration in force, as a fallback for this one, which failed with
+    /// `error`. `None` if it is the same, does not exist, or has other paths.
     pub fn before(&self, error: &anyhow::Error) -> Option<Self> {
         let main = self.config.files.first()?;
         let (config, texts) = last(&self.config.paths.state, main)?;
@@ -91,14 +91,14 @@ impl From<Config> for Start {
     }
 }
 
-/// Keeps the texts that are in force.
+/// Stores the texts that are in force.
 pub struct LastGood {
     kept: StateFile<Document>,
     document: Option<Document>,
 }
 
 impl LastGood {
-    /// That of a state directory.
+    /// Opens the file in a state directory.
     pub fn new(directory: &Path) -> Self {
         Self {
             kept: StateFile::new(directory, "config.json"),
@@ -106,7 +106,7 @@ impl LastGood {
         }
     }
 
-    /// These texts are in force, and nobody may take them back by saying nothing.
+    /// Stores these texts. Call it only when no trial may still roll them back.
     pub fn keep(&mut self, files: &[File]) {
         let Some(main) = files.first() else {
             return;
@@ -115,7 +115,7 @@ impl LastGood {
             main: main.path.clone(),
             files: files.to_vec(),
         };
-        // Where it stands there already, nothing is written.
+        // Skip the write if the file has this content.
         let is_kept = self
             .kept
             .read()
@@ -126,20 +126,21 @@ impl LastGood {
         self.document = Some(document);
     }
 
-    /// Tries again what could not be written down.
+    /// Retries a failed write.
     pub fn catch_up(&mut self) {
         if let Some(document) = &self.document {
             self.kept.catch_up(Some(document));
         }
     }
 
-    /// Why the state directory says something else.
+    /// Returns why the file is outdated, if it is.
     pub fn behind(&self) -> Option<&str> {
         self.kept.behind()
     }
 }
 
-/// The configuration that was in force last with this file; `None` where there was none, or it is not understood any more.
+/// Returns the last configuration that was in force with this file. `None` if there was none or it
+/// can no longer be parsed.
 fn last(state: &Path, main: &Path) -> Option<(Config, Vec<File>)> {
     let kept = StateFile::<Document>::new(state, "config.json");
     let document = kept.read().ok().flatten()?;
@@ -148,7 +149,8 @@ fn last(state: &Path, main: &Path) -> Option<(Config, Vec<File>)> {
     Some((config, document.files))
 }
 
-/// The state directory that files name which cannot be understood as a whole: a line `state = "..."` under `[paths]`.
+/// Finds the state directory in files that cannot be parsed: a line `state = "..."` under
+/// `[paths]`.
 fn state_directory(main: &Path) -> PathBuf {
     let mut files = vec![main.to_owned()];
     let dropped_in = fs::read_dir(main.with_file_name("conf.d"));

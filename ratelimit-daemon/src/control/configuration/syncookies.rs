@@ -1,4 +1,5 @@
-//! Whether the kernel has SYN cookies for a challenge that answers with them, and which options its listeners keep beside them.
+//! Checks whether the kernel has SYN cookies for the challenge, and which options its listeners
+//! keep with them.
 
 use std::{fs, str::FromStr};
 
@@ -6,17 +7,18 @@ use ratelimit_common::challenge::options::{ListenerOptions, SCALE_MAX};
 use ratelimit_core::{api::Refused, challenge::Way, config::Config};
 use tracing::warn;
 
-/// Settings of the network namespace that reads them.
+/// Settings of the reader's network namespace.
 const SETTINGS: &str = "/proc/sys/net";
 
-/// The value of `tcp_timestamps` with which clocks are shown as they are. With 1 each connection adds a secret number
-/// (`secure_tcp_ts_off` of `net/core/secure_seq.c`), so what is kept in a timestamp cannot be written from outside.
+/// The value of `tcp_timestamps` without random offsets. With 1, each connection adds a secret
+/// number (`secure_tcp_ts_off` in `net/core/secure_seq.c`), so options cannot be encoded in a
+/// timestamp from outside.
 const AS_THEY_ARE: u8 = 2;
 
-/// The scale of a window is what its bits are more than so many.
+/// Buffer bits beyond this number become the window scale.
 const WINDOW_BITS: u32 = 15;
 
-/// Refuses a configuration that needs SYN cookies where there are none.
+/// Refuses a configuration that needs SYN cookies if the kernel has none.
 pub fn require(config: &Config) -> Result<(), Refused> {
     if way(config) != Some(Way::Syncookie) {
         return Ok(());
@@ -44,8 +46,8 @@ fn scales(config: &Config) -> bool {
     challenge.any(|challenge| challenge.window_scaling)
 }
 
-/// The options that listeners of this host keep beside a cookie, as `config` asks them; `None` where nobody else can write them, or it
-/// is not known.
+/// Returns the options that listeners of this host keep with a cookie. `None` if the program cannot
+/// encode them or they are unknown.
 pub fn listener_options(config: &Config) -> Option<ListenerOptions> {
     if way(config) != Some(Way::Syncookie) || last::<u8>("ipv4/tcp_timestamps")? != AS_THEY_ARE {
         return None;
@@ -58,15 +60,16 @@ pub fn listener_options(config: &Config) -> Option<ListenerOptions> {
     })
 }
 
-/// The scale that a listener announces whose buffer nobody has set (`tcp_select_initial_window` of `net/ipv4/tcp_output.c`). `None` where
-/// it is not known: older kernels show `rmem_max` in the first network namespace alone.
+/// Returns the window scale that a listener with the default buffer announces
+/// (`tcp_select_initial_window` in `net/ipv4/tcp_output.c`). `None` if it is unknown: older kernels
+/// show `rmem_max` only in the first network namespace.
 fn window_scale() -> Option<u8> {
     let buffer = last::<u32>("ipv4/tcp_rmem")?.max(last("core/rmem_max")?);
     let scale = buffer.checked_ilog2()?.saturating_sub(WINDOW_BITS);
     u8::try_from(scale.min(SCALE_MAX.into())).ok()
 }
 
-/// The last number of a setting.
+/// Returns the last number of a setting.
 fn last<T: FromStr>(name: &str) -> Option<T> {
     let text = fs::read_to_string(format!("{SETTINGS}/{name}")).ok()?;
     text.split_whitespace().next_back()?.parse().ok()

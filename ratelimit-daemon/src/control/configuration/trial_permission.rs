@@ -1,5 +1,5 @@
-//! What somebody may put on trial who may not read every file: a configuration that names no other files than the one in force, and
-//! sends no key elsewhere.
+//! Restricts the trials of users who may not read every file: they may not name files that the
+//! configuration in force does not, nor send a key to another server.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub fn require_known(before: &Config, after: &Config) -> Result<(), Refused> {
     }
 }
 
-/// What `after` has that only root may try.
+/// Returns what only root may try in `after`.
 fn foreign(before: &Config, after: &Config) -> Option<String> {
     if let Some(crowdsec) = &after.crowdsec {
         let known = before.crowdsec.as_ref();

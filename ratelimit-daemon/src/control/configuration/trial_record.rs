@@ -1,12 +1,13 @@
-//! What is written down of a configuration on trial, so that the one before comes back whatever happens to the daemon.
+//! The record of a trial on disk, so that the previous configuration returns even if the daemon
+//! dies.
 //!
-//! A trial holds the texts of both: the files may be overwritten meanwhile, and with `rlctl apply /etc/ratelimit/config.toml`
-//! they are before it begins. What became of it is kept for as long as the files on disk say something else.
-//! A configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
+//! It holds the texts of both configurations, because the files may be overwritten: `rlctl apply
+//! /etc/ratelimit/config.toml` does so before the trial begins. The result is kept as long as the
+//! files on disk differ from it. So a configuration that was rolled back does not return at the
+//! next start, and a confirmed one stays.
 //!
-//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at
-//! its deadline or starts after it. Files that were changed meanwhile count from the next reload or
-//! start on, which may be that start.
+//! An unconfirmed trial ends with the previous configuration, whether a daemon runs at the deadline
+//! or starts after it. Changes of the files during a trial take effect at the next reload or start.
 
 use std::path::{Path, PathBuf};
 
@@ -20,30 +21,28 @@ use tracing::{error, warn};
 
 use crate::{clock, control::persistence::state_file::StateFile};
 
-/// One trial.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Trial {
-    /// The file that the daemon reads when it starts.
+    /// The file that the daemon reads at start.
     pub main: PathBuf,
-    /// What was in force before.
+    /// The texts in force before the trial.
     pub before: Vec<File>,
-    /// What is tried.
+    /// The texts on trial.
     pub after: Vec<File>,
-    /// What became of it.
     pub outcome: Outcome,
     /// The end of the trial on the monotonic clock of this boot.
     pub until_boot_ns: u64,
-    /// The boot of the machine.
+    /// The ID of this boot.
     pub boot: String,
 }
 
 impl Trial {
-    /// Where trials are kept.
+    /// Opens the file of the record.
     pub fn kept(directory: &Path) -> StateFile<Self> {
         StateFile::new(directory, "trial.json")
     }
 
-    /// The texts in force.
+    /// Returns the texts in force.
     pub fn in_force(&self) -> &[File] {
         match self.outcome {
             Outcome::Pending { .. } | Outcome::Confirmed { .. } => &self.after,
@@ -51,17 +50,18 @@ impl Trial {
         }
     }
 
-    /// Whether nobody has said yet what becomes of it.
+    /// Returns whether the trial is neither confirmed nor rolled back.
     pub fn is_pending(&self) -> bool {
         matches!(self.outcome, Outcome::Pending { .. })
     }
 
-    /// Whether its time is over. A machine that was booted again has been away for long enough.
+    /// Returns whether the trial has expired. A reboot ends it.
     pub fn is_over(&self, now: Instant) -> bool {
         self.is_pending() && (self.boot != clock::boot_id() || now.as_nanos() >= self.until_boot_ns)
     }
 
-    /// Whether this is still worth keeping: not where the files say what is in force, or what nobody has tried.
+    /// Returns whether the record is still needed. It is not if the files on disk are those in
+    /// force, or are neither of the two configurations.
     pub fn is_of(&self, disk: &[File]) -> bool {
         match self.outcome {
             Outcome::Pending { .. } => true,
@@ -70,7 +70,7 @@ impl Trial {
         }
     }
 
-    /// As it is reported.
+    /// Returns the trial for a report.
     pub fn attempt(&self) -> Attempt {
         let disk = config::read(&self.main).unwrap_or_default();
         let file = self
@@ -86,8 +86,8 @@ impl Trial {
     }
 }
 
-/// The configuration to start with: that on disk, unless a trial says otherwise. What cannot be written down is found again at the
-/// next start.
+/// Returns the configuration to start with: the one on disk, unless a trial decides otherwise. If
+/// the record cannot be written, the next start comes to the same result.
 pub fn resume(disk: Config, directory: &Path) -> Config {
     let kept = Trial::kept(directory);
     let trial = kept.read().unwrap_or_else(|error| {
@@ -111,7 +111,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
     }
     let is_of_main = disk.files.first() == Some(&trial.main);
     let holds = is_of_main && trial.is_of(&config::read(&trial.main).unwrap_or_default());
-    // The end of one is reported once more.
+    // A trial that ends now is reported once more.
     if holds || is_of_main && ends_here {
         report(kept.write(&trial));
     } else {
@@ -151,14 +151,14 @@ fn report(written: anyhow::Result<()>) {
     }
 }
 
-/// The configuration that may come back, while another one is on trial.
+/// Returns the configuration to roll back to, during a trial.
 pub fn before(directory: &Path) -> Option<Config> {
     let trial = Trial::kept(directory).read().ok().flatten();
     let trial = trial.filter(Trial::is_pending)?;
     config::parse(&trial.before).ok().map(|(config, _)| config)
 }
 
-/// The texts of a configuration: of those on disk none where they cannot be read.
+/// Returns the texts of a configuration. Empty if the files on disk cannot be read.
 pub fn texts(config: &Config, trial: Option<&Trial>) -> Vec<File> {
     match (trial, config.files.first()) {
         (Some(trial), _) => trial.in_force().to_vec(),
@@ -167,7 +167,7 @@ pub fn texts(config: &Config, trial: Option<&Trial>) -> Vec<File> {
     }
 }
 
-/// Whether files have the same texts, wherever they stand.
+/// Compares the texts of files, but not their paths.
 pub fn say_the_same(files: &[File], others: &[File]) -> bool {
     let texts =
         |files: &[File]| -> Vec<String> { files.iter().map(|file| file.text.clone()).collect() };

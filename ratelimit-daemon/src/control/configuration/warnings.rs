@@ -1,4 +1,5 @@
-//! What a configuration says of packets that do not come to this host, or come twice. It is legal, and probably not what was meant.
+//! Warnings about a legal configuration that is probably a mistake: packets that never reach this
+//! host, or pass it twice.
 
 use ratelimit_common::parse::LinkLayer;
 use ratelimit_core::{
@@ -9,19 +10,18 @@ use ratelimit_core::{
 use ratelimit_interface::{self as interface, route::Routes};
 use tracing::warn;
 
-/// Reports it in the log.
+/// Logs the warnings of a configuration.
 pub fn warn(config: &Config) {
     report(&warnings(config));
 }
 
-/// Reports these in the log.
 pub fn report(warnings: &[String]) {
     for warning in warnings {
         warn!("{warning}");
     }
 }
 
-/// A line each, with what to do.
+/// Returns the warnings, one per line, each with a hint.
 pub fn warnings(config: &Config) -> Vec<String> {
     let destinations = destinations(config).unwrap_or_else(|error| {
         let unknown = format!("cannot determine which destinations are routed here: {error:#}");
@@ -37,7 +37,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// The files of secrets that everybody may read.
+/// Returns warnings about secret files that all users can read.
 pub fn secrets(config: &Config) -> Vec<String> {
     let exposed = config::exposed(config).into_iter();
     let line = |it: Diagnostic| {
@@ -71,7 +71,7 @@ fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
     )))
 }
 
-/// The interfaces whose packets another one has judged inside of their tunnel.
+/// Returns the interfaces whose packets another interface has already judged inside their tunnel.
 fn tunnels(config: &Config) -> Vec<String> {
     let interfaces = config.interfaces.iter().map(|it| &it.name);
     let lines = interfaces.filter_map(|name| {
@@ -81,7 +81,7 @@ fn tunnels(config: &Config) -> Vec<String> {
     lines.collect()
 }
 
-/// The interfaces that have no frames with VLANs.
+/// Returns the interfaces whose frames have no VLAN tags.
 fn vlans(config: &Config, class: &str) -> Vec<String> {
     let interfaces = config.interfaces.iter().map(|it| &it.name);
     let without = interfaces.filter(|name| is_without_ethernet(name));
@@ -91,7 +91,7 @@ fn vlans(config: &Config, class: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// One that is not there, or cannot be asked about, is reported when it is to be attached to.
+/// A missing interface is reported when the program is attached to it.
 fn is_without_ethernet(name: &str) -> bool {
     let state = interface::query(name).ok().flatten();
     let layer = state.and_then(|state| interface::link_layer(state.index).ok().flatten());

@@ -1,20 +1,21 @@
-//! What the controller runs: a typed command for each verb of `rlctl` and each task of the daemon.
+//! Commands of the controller: one type for each verb of `rlctl` and each task of the daemon.
 
 use super::Controller;
 
-/// A request that changes something. Many hold what is asked for, and who asks.
+/// A request that changes something, usually with the author.
 pub trait Command: Send + 'static {
-    /// What it answers.
+    /// The result.
     type Answer: Send + 'static;
 
-    /// Whether its changes may be in one transaction with those of commands that wait at the same time, where a client asks for it.
+    /// Whether a client may ask to commit its changes in one transaction with commands that wait at
+    /// the same time.
     const SHARES_TRANSACTION: bool = false;
 
-    /// Carries it out.
+    /// Executes the command.
     fn run(self, controller: &mut Controller) -> Self::Answer;
 }
 
-/// A [query](crate::control::queries), which waits for its turn as commands do.
+/// A [query](crate::control::queries), which takes its turn like a command.
 pub struct Asked<F>(pub F);
 
 impl<F, T> Command for Asked<F>
@@ -30,7 +31,7 @@ where
 }
 
 impl Controller {
-    /// Runs a command. Where that makes tables anew, it has not ended before the programs run on them.
+    /// Runs a command. If it creates tables, it ends only after the programs use them.
     pub fn run<C: Command>(&mut self, command: C) -> C::Answer {
         let answer = command.run(self);
         self.follow_tables();

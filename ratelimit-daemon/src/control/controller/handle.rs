@@ -1,7 +1,7 @@
-//! The thread that the controller runs on, and how others reach it: they send it commands and questions.
+//! The thread of the controller, and the handle to send it commands and queries.
 //!
-//! Commands that wait at the same time share a transaction: a commit takes longer than most changes. None is answered before it is
-//! known whether their changes are in the database.
+//! Commands that wait at the same time share a transaction, because a commit takes longer than most
+//! changes. A command is answered only once it is known whether its changes are in the database.
 
 use std::{io, sync::Arc, thread};
 
@@ -21,14 +21,14 @@ use crate::control::{
     sources::scanner::{self, Scanner},
 };
 
-/// Requests that may wait for their turn.
+/// Requests that can wait for their turn.
 const QUEUE: usize = 64;
-/// Commands that share a transaction at most: the first of them waits for the last.
+/// The most commands in one transaction: the first of them waits for the last.
 const GROUP: usize = 64;
 
 enum Job {
     Alone(Alone),
-    /// One whose changes may be kept with those of others. It is answered when it is known whether they are.
+    /// Its changes may share a transaction, and it is answered after the commit.
     Grouped(Grouped),
 }
 
@@ -38,11 +38,11 @@ type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
 
 type Answer = Box<dyn FnOnce(Unkept, Others) + Send>;
 
-/// Why changes hold that are not in the database.
+/// Why changes in force are not in the database.
 type Unkept = Arc<[String]>;
 
-/// The answers to the other commands of a group, which are given when this is dropped. The first command carries them: its
-/// thread is woken by the controller, and wakes the others for a fraction of what that takes.
+/// The answers to the other commands of a group, sent when this is dropped. The first command
+/// carries them: the controller wakes only its thread, which wakes the others much more cheaply.
 struct Others {
     unkept: Unkept,
     answers: Vec<Answer>,
@@ -60,7 +60,7 @@ impl Drop for Others {
     }
 }
 
-/// Sends the controller requests, and has the tables of sources scanned beside it.
+/// Sends requests to the controller, and jobs to the scanner next to it.
 #[derive(Clone)]
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
@@ -70,31 +70,31 @@ pub struct Handle {
     workload: Workload,
 }
 
-/// Why the controller has no answer.
+/// Why the controller does not answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unanswered {
-    /// It has stopped.
+    /// The controller has stopped.
     #[error("the daemon is stopping")]
     Stopped,
 }
 
 impl Handle {
-    /// How far the import is that the controller is busy with.
+    /// Returns the progress of the import that the controller is busy with.
     pub fn progress(&self) -> api::Progress {
         self.progress.view()
     }
 
-    /// What the controller does at the moment, if it does something.
+    /// Returns the current work of the controller, if any.
     pub fn busy(&self) -> Option<BusyWith> {
         self.busy.with()
     }
 
-    /// How the controller keeps up, and what it refused.
+    /// Returns the load of the controller, and the number of refused commands.
     pub const fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// Answers a question when its turn comes.
+    /// Answers a query when its turn comes.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Controller) -> T + Send + 'static,
@@ -111,14 +111,14 @@ impl Handle {
             drop(waiting);
             let value = busy.during(what, || controller.run(command));
             controller.state.keep_journal();
-            // Nobody may wait any more: the client hung up.
+            // The client may have hung up.
             let _ = sender.send(value);
         }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
         answer.await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Has a command run before all that is asked for later, and does not wait for it.
+    /// Queues a command before all later requests, and does not wait for it.
     pub async fn post(&self, command: impl Command<Answer = ()>) -> Result<(), Unanswered> {
         let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(|controller| {
@@ -128,8 +128,8 @@ impl Handle {
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Runs a command that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
-    /// also [why](Controller::unkept) what holds is not written down.
+    /// Runs a short command when its turn comes. It makes its changes only with `State::edit`, and
+    /// may share a transaction. Also returns [why](Controller::unkept) changes are not saved.
     pub async fn call_grouped<C: Command>(
         &self,
         command: C,
@@ -150,14 +150,14 @@ impl Handle {
         Ok((value, unkept.to_vec()))
     }
 
-    /// Runs `scan` when its turn comes, while the controller goes on.
+    /// Runs `scan` when its turn comes, while the controller continues.
     pub async fn scan<T: Send + 'static>(
         &self,
         scan: impl FnOnce(&mut Scanner) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
         let job: scanner::Job = Box::new(move |scanner| {
-            // For a client that hung up nothing is scanned.
+            // Skip the scan if the client hung up.
             if !sender.is_closed() {
                 let _ = sender.send(scan(scanner));
             }
@@ -171,8 +171,8 @@ impl Handle {
 }
 
 impl Controller {
-    /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
-    /// scanned.
+    /// Runs the controller on its own thread until all handles are gone, and then returns it.
+    /// Another thread scans the tables of sources.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
         self.scans.jobs = Some(scans.clone());
@@ -214,7 +214,8 @@ impl Controller {
         }
     }
 
-    /// Runs a command together with those that wait behind it, and answers the first request that is to run alone.
+    /// Runs a command together with those that wait behind it, and returns the first request that
+    /// cannot join the group.
     fn run_group(
         &mut self,
         first: Grouped,

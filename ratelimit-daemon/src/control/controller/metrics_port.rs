@@ -1,4 +1,4 @@
-//! Where metrics are served: a port that somebody else holds keeps nothing from working, and is tried again each second.
+//! The port for metrics. If it is in use, everything else works, and it is retried each second.
 
 use std::{
     io,
@@ -12,17 +12,16 @@ use tracing::info;
 
 use crate::{clock, control::state::State};
 
-/// What does not work when the port cannot be had.
+/// The name of the trouble that the port cannot be opened.
 const METRICS: &str = "metrics";
 
-/// How long a listener that ends may hold the port of the next one, and how often that is tried meanwhile.
+/// How long to wait, with retries, for the previous listener to release the port.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 const TRY: Duration = Duration::from_millis(5);
 
-/// Whom listeners are handed to; `None` stands for no listener any more.
+/// Delivers listeners to the server; `None` closes the current one.
 pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
 
-/// The listener that is wanted.
 #[derive(Default)]
 pub struct MetricsPort {
     wanted: Option<SocketAddr>,
@@ -31,14 +30,14 @@ pub struct MetricsPort {
 }
 
 impl MetricsPort {
-    /// Answers who gets the listeners from here on.
+    /// Returns the channel that will deliver the listeners.
     pub fn listeners(&mut self) -> Listeners {
         let (sender, listeners) = mpsc::unbounded_channel();
         self.listeners = Some(sender);
         listeners
     }
 
-    /// Listens where the configuration says, and tells whether that works.
+    /// Listens on the configured address, and reports failures.
     pub fn follow(&mut self, state: &mut State) {
         if self.listeners.is_some() {
             let trouble = self.open(state.intent.config.metrics);
@@ -46,7 +45,7 @@ impl MetricsPort {
         }
     }
 
-    /// Wants to listen on `wanted`, and answers why that cannot be.
+    /// Tries to listen on `wanted`, and returns the error.
     fn open(&mut self, wanted: Option<SocketAddr>) -> Option<String> {
         if self.is_bound && self.wanted == wanted {
             return None;
@@ -55,7 +54,8 @@ impl MetricsPort {
         let mut bound = wanted.map(TcpListener::bind).transpose();
         if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
             self.hand_over(None);
-            // The old listener may be what stands in the way, as one of the same port and another address.
+            // The old listener may block the new one, for example on the same port and another
+            // address.
             let end = clock::monotonic() + ENDS_WITHIN;
             let is_held = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
             while bound.as_ref().is_err_and(is_held) && clock::monotonic() < end {
@@ -82,12 +82,12 @@ impl MetricsPort {
 
     fn hand_over(&self, listener: Option<TcpListener>) {
         if let Some(listeners) = &self.listeners {
-            // Whoever serves may have ended: the daemon stops.
+            // The server may be gone if the daemon is stopping.
             let _ = listeners.send(listener);
         }
     }
 
-    /// Tries again what could not be had.
+    /// Retries to open the port.
     pub fn tick(&mut self, state: &mut State) {
         if self.wanted.is_some() && !self.is_bound {
             self.follow(state);
@@ -95,7 +95,7 @@ impl MetricsPort {
     }
 }
 
-/// What to do about a port that is not for everybody: the daemon has no privilege that it could use.
+/// Suggests what to do about a privileged port, which the daemon may not open.
 fn hint(address: SocketAddr, error: &io::Error) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return String::new();

@@ -375,7 +375,8 @@ impl Lab {
         self.controller.ban(request, "root")
     }
 
-    /// Puts another configuration in force, as a reload does, and compares with what `rlctl reload --dry-run` says before.
+    /// Puts another configuration in force, as a reload does, and compares with what `rlctl reload
+    /// --dry-run` says before.
     fn replace(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let paths = self.controller.state.intent.config.paths.clone();
         let config = Config { paths, ..config };

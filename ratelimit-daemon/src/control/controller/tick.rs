@@ -1,11 +1,12 @@
-//! What is due each second, and when interfaces change or the daemon ends.
+//! Periodic work: each second, when interfaces change, and when the daemon stops.
 
 use ratelimit_core::config::OnStop;
 
 use super::{Controller, command::Command};
 use crate::control::{interfaces, state::fallback_directory::FallbackDirectory};
 
-/// What is due each second, but for the end of the comparison: each component does its own.
+/// The work of each second, except for the rest of the comparison. Each component does its own
+/// part.
 pub struct Tick;
 
 impl Command for Tick {
@@ -33,7 +34,8 @@ impl Command for Tick {
     }
 }
 
-/// Compares the next part of the tables with what is intended, and answers whether there is another in this second.
+/// Compares the next part of the tables with the intent, and returns whether more is due in this
+/// second.
 pub struct CompareOn;
 
 impl Command for CompareOn {
@@ -44,7 +46,7 @@ impl Command for CompareOn {
     }
 }
 
-/// Writes down what was not yet, as the daemon ends.
+/// Saves what is not saved yet, when the daemon stops.
 pub struct Stop;
 
 impl Command for Stop {
@@ -56,14 +58,14 @@ impl Command for Stop {
         state.write_last();
         if state.intent.config.on_stop == OnStop::Keep {
             controller.interfaces.tend_all(state);
-            // Pins that were made again a moment ago are there the second time.
+            // The second call sees pins that the first one created again.
             interfaces::tend_pins(state);
             interfaces::tend_pins(state);
         }
     }
 }
 
-/// Looks at the interfaces, and puts the program where it is to be.
+/// Checks the interfaces, and attaches the program where it should run.
 pub struct TendLinks;
 
 impl Command for TendLinks {
@@ -74,7 +76,7 @@ impl Command for TendLinks {
     }
 }
 
-/// Looks at the interfaces, where the last look is too old for those who ask.
+/// Checks the interfaces, unless that was done a moment ago.
 pub struct LookAtLinks;
 
 impl Command for LookAtLinks {

@@ -1,4 +1,4 @@
-//! Brings the datapath from what it holds to what it is to hold, and back when that fails.
+//! Brings the datapath to the wanted state, and back if that fails.
 
 mod atomic_change;
 pub mod leases;
@@ -25,42 +25,44 @@ use crate::{
     datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, Place},
 };
 
-/// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
+/// The owner of the datapath. It remembers the content of the tables, so a change writes only the
+/// differences.
 pub struct Enforcer {
     datapath: Box<dyn Datapath>,
-    /// The generation that is in force.
+    /// The generation in force.
     generation: Generation,
-    /// What entries say in that generation.
+    /// The values of entries in that generation.
     entries: BTreeMap<Prefix, ListEntry>,
-    /// Those that say something else in the other one, since a daemon died while it changed them.
+    /// Entries with another value in the other generation, left by a daemon that died during a
+    /// change.
     unsettled: Vec<Prefix>,
-    /// How many they are, of each family.
+    /// The number of entries of each family.
     counts: [u64; 2],
     held: Tables,
     prefix_filters: PrefixFilterCounts,
-    /// Where the comparison of each family goes on.
+    /// Where the comparison of each family continues.
     scans: [Place; 2],
-    /// Where that of what is many and small goes on.
+    /// Where the comparison of classes and policies continues.
     spare: Spare,
-    /// Whether entries could not be taken back when a change failed.
+    /// Whether a failed change could not be undone completely.
     is_in_doubt: bool,
-    /// Is told of entries that were put.
+    /// Receives the number of written entries.
     pub progress: Progress,
 }
 
-/// Entries of many after which it is told how far they are: as many as all threads write at once.
+/// Progress is reported after this many entries: as many as all threads write at once.
 const REPORTED_AT_ONCE: usize = 1 << 18;
-/// Entries that are written at once.
+/// Entries per write.
 const CHUNK: usize = 4096;
 
-/// As many new ones as this part of those that are held are merged with them.
+/// New entries are merged if they are more than this part of the existing ones.
 const MERGED_PART: usize = 4;
 
-/// Entries to be: with a value, or gone.
+/// Entries to write, or to remove if `None`.
 pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
 impl Enforcer {
-    /// Takes the datapath over as it is.
+    /// Adopts the datapath as it is.
     pub fn adopt(datapath: Box<dyn Datapath>) -> datapath::Result<Self> {
         let mut enforcer = Self {
             datapath,
@@ -80,9 +82,9 @@ impl Enforcer {
         Ok(enforcer)
     }
 
-    /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope. Clocks and
-    /// regions go on from those that packets were judged by. Where nothing names any of them, the scope has retired: then each of them has
-    /// what was used, and one stays.
+    /// Removes policies left by a daemon that died before an entry named them, if there are others
+    /// of the same scope. Clocks and regions continue from the policies that judged packets. If
+    /// nothing names any of them, the scope is retired: each of them has the usage, and one stays.
     fn forget_unnamed_twins(&mut self) -> datapath::Result<()> {
         let mut scopes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (index, policy) in &self.held.policies {
@@ -107,7 +109,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// The indices of policies that packets may be judged by.
+    /// Returns the indices of the policies that may judge packets.
     fn named(&self) -> HashSet<u32> {
         let settings = self.held.settings;
         let of_prefixes = self.held.aggregates.values();
@@ -130,7 +132,7 @@ impl Enforcer {
         named
     }
 
-    /// Reads the tables again, in case somebody else changed them.
+    /// Reads the tables again, in case another process changed them.
     pub fn reread(&mut self) -> datapath::Result<()> {
         let entries = self.datapath.entries()?;
         self.held = self.read_tables()?;
@@ -144,8 +146,8 @@ impl Enforcer {
         self.read_others(policies, classes)
     }
 
-    /// The same of all but what is compared part by part. Of policies that nothing names, and of the arrays of classes, it is taken
-    /// that they are as they were written.
+    /// Reads all tables except those that are compared in parts. Unnamed policies and the arrays of
+    /// classes are assumed to be as written.
     fn read_tables_in_use(&mut self) -> datapath::Result<Tables> {
         let mut policies = self.held.retired.clone();
         for index in self.held.policies.keys() {
@@ -157,7 +159,7 @@ impl Enforcer {
         self.read_others(policies, self.held.classes.clone())
     }
 
-    /// Which generation is in force, and what it says beside the policies and classes.
+    /// Reads the generation in force, and its tables other than policies and classes.
     fn read_others(
         &mut self,
         policies: BTreeMap<u32, Policy>,
@@ -185,7 +187,7 @@ impl Enforcer {
             new_sources: *self.datapath.new_sources()?.of(generation),
             challenge: *self.datapath.challenge()?.of(generation),
             interfaces: self.read_interfaces(generation)?,
-            // What they say besides the generation.
+            // The generation is compared separately.
             settings: settings.in_generation(Generation::First),
         })
     }
@@ -215,7 +217,8 @@ impl Enforcer {
         self.restore_prefix_filters();
     }
 
-    /// Lets entries say the same in both generations that a daemon left between two: no packet is of the other one.
+    /// Gives entries that a dead daemon left between two generations the same value in both. No
+    /// packet uses the other generation.
     fn settle(&mut self) -> datapath::Result<()> {
         for prefixes in self.unsettled.chunks(CHUNK) {
             let entries = prefixes.iter().filter_map(|prefix| {
@@ -229,7 +232,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Puts the prefix-length filters right, and answers how many of their words were wrong.
+    /// Repairs the prefix-length filters, and returns how many words were wrong.
     fn restore_prefix_filters(&mut self) -> usize {
         let (prefix_filters, wrong) =
             PrefixFilterCounts::restore(&self.entries, &mut *self.datapath);
@@ -237,15 +240,15 @@ impl Enforcer {
         wrong
     }
 
-    /// Changes entries and, where they are given, all other tables, in one step. A packet meanwhile is judged by what was or
-    /// by what will be, and so are those that come after the daemon has died at any point of it.
+    /// Changes entries and, if given, all other tables, in one step. Each packet is judged by the
+    /// old or by the new state, even if the daemon dies during the change.
     ///
-    /// What is one word for a packet, the settings or an entry, is written as it is to be. What is more is written into the
-    /// generation that is not in force ([`cross`](Self::cross)).
+    /// A change of a single word, the settings or one entry, is written in place. Any other change
+    /// is written into the generation that is not in force ([`cross`](Self::cross)).
     ///
     /// # Errors
     ///
-    /// The first table that refuses; then everything is as it was.
+    /// Returns the first refusal of a table. Everything is then as before.
     pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
         if let Some(wanted) = &wanted {
             self.widen(wanted.features())?;
@@ -273,11 +276,11 @@ impl Enforcer {
             .map_err(|error| DatapathError::Program(error.into()))
     }
 
-    /// Removes the features from the programs that the tables do not use.
+    /// Removes features that the tables do not use from the programs.
     ///
     /// # Errors
     ///
-    /// When a program cannot be replaced: then it has more features than are in use.
+    /// Fails if a program cannot be replaced. It then has unused features.
     pub fn narrow(&mut self) -> anyhow::Result<()> {
         let features = self.held.features();
         if self.datapath.features() == features {
@@ -286,7 +289,7 @@ impl Enforcer {
         self.datapath.specialise(features)
     }
 
-    /// The changes from the entries that are held to `wanted`, which are all that shall be, in the order of prefixes.
+    /// Returns the changes from the current entries to `wanted`, ordered by prefix.
     pub fn difference(&self, wanted: &[(Prefix, ListEntry)]) -> Changes {
         let mut changes = Changes::new();
         let mut held = self.entries.iter().peekable();
@@ -303,47 +306,43 @@ impl Enforcer {
         changes
     }
 
-    /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
+    /// Returns the entries in the datapath, ordered by prefix: wider prefixes first.
     pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> {
         self.entries.iter().map(|(prefix, entry)| (*prefix, *entry))
     }
 
-    /// What the datapath holds for a prefix.
+    /// Returns the entry of a prefix in the datapath.
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.entries.get(&prefix).copied()
     }
 
-    /// How many entries it holds.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// How many entries of a family it holds.
+    /// Returns the number of entries of a family.
     pub fn count(&self, family: IpFamily) -> u64 {
         self.counts[family as usize]
     }
 
-    /// What the tables hold besides the entries.
+    /// Returns the tables other than the entries.
     pub fn held(&self) -> &Tables {
         &self.held
     }
 
-    /// The tables, to read from.
     pub fn datapath(&self) -> &dyn Datapath {
         &*self.datapath
     }
 
-    /// The tables, to detach.
     pub fn datapath_mut(&mut self) -> &mut dyn Datapath {
         &mut *self.datapath
     }
 
-    /// Programs on their interfaces.
     pub fn attachments(&mut self) -> &mut dyn Attachments {
         &mut *self.datapath
     }
 
-    /// Bans that policies made.
     pub fn detections(&mut self) -> &mut dyn DetectionTables {
         &mut *self.datapath
     }
@@ -357,7 +356,7 @@ impl Enforcer {
                 self.try_change(changes)
             };
         };
-        // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
+        // The limits of each generation count only classes that exist in it.
         let both = self.held.classes.union(&wanted.classes);
         self.change_classes(both)?;
         self.keep_retired(&wanted)?;
@@ -375,7 +374,8 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Whether a packet could meet tables of which one was changed and another was not, if they were changed one by one.
+    /// Returns whether a packet could see one table changed and another one not, if they were
+    /// changed one after the other.
     fn is_crossed_by(&self, changes: &Changes, wanted: &Tables) -> bool {
         let settings = wanted.settings != self.held.settings;
         self.held.aggregates != wanted.aggregates
@@ -386,8 +386,9 @@ impl Enforcer {
             || atomic_change::is_nested(changes, &self.entries)
     }
 
-    /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
-    /// that come back. In the order of their indices: one may get the place of another.
+    /// Moves retired policies to the smaller regions that are left for them, removes those without
+    /// room, and adopts those that return. In the order of their indices, as one may get the region
+    /// of another.
     fn keep_retired(&mut self, wanted: &Tables) -> datapath::Result<()> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
@@ -406,7 +407,7 @@ impl Enforcer {
                     self.held.retired.remove(&index);
                     self.held.policies.insert(index, policy);
                 }
-                // It is taken away when what was used is where it is to be.
+                // It is removed after its usage was copied.
                 None if coming.contains(&policy.scope()) && !in_force.contains(&policy.scope()) => {
                 }
                 None => {
@@ -418,15 +419,16 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Puts policies at indices that nothing names yet, and answers the regions from which their limits move, with those limits. What has
-    /// retired moves before its policy is put: a daemon that dies leaves no policy whose region lacks what was used.
+    /// Writes policies to indices that nothing names yet, and returns the regions from which their
+    /// limits move, with these limits. Usage of retired policies is copied before the new policy is
+    /// written. So if the daemon dies, no policy has a region without its usage.
     fn add_policies(
         &mut self,
         wanted: &BTreeMap<u32, Policy>,
     ) -> datapath::Result<Vec<(Region, Limit)>> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let mut moved: Vec<(Region, Limit)> = Vec::new();
-        // Several policies of one scope have one region.
+        // Policies of the same scope share a region.
         let mut filled: Vec<Region> = Vec::new();
         let mut by_scope: HashMap<u32, Vec<Policy>> = HashMap::new();
         for held in self
@@ -449,7 +451,7 @@ impl Enforcer {
                     continue;
                 }
                 filled.push(limit.region());
-                // No word is read that was left behind under another meaning.
+                // Empty the region, so that no old word is read with another meaning.
                 self.datapath.clear_region(limit.region())?;
                 let from = held.first().and_then(region).filter(|from| from.sets() > 0);
                 match from {
@@ -461,15 +463,15 @@ impl Enforcer {
             if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
                 self.datapath.set_total(policy.slot(), Record::default())?;
             }
-            // Also where it fails, so that it is taken away then.
+            // Recorded even if the write fails, so that it is removed then.
             self.held.policies.insert(*index, *policy);
             self.datapath.set_policy(*index, policy)?;
         }
         Ok(moved)
     }
 
-    /// Takes away what only packets of before could ask for. The change holds whether this succeeds or not: what is left is
-    /// taken away when the tables are compared.
+    /// Removes what only packets under way during the change could use. The change is in force even
+    /// if this fails; the rest is removed when the tables are compared.
     fn clear_up(&mut self, wanted: &Tables) {
         let mut held = self.held.policies.keys();
         if held.any(|index| !wanted.policies.contains_key(index)) {
@@ -488,7 +490,7 @@ impl Enforcer {
         tracing::warn!(%error, "cannot remove leftovers of a change");
     }
 
-    /// Changes entries, those that go after the others.
+    /// Changes entries: additions first, then removals.
     fn try_change(&mut self, changes: Changes) -> datapath::Result<()> {
         let coming = changes.iter().filter(|(_, entry)| entry.is_some());
         let mut present = Vec::with_capacity(coming.count());
@@ -526,7 +528,7 @@ impl Enforcer {
         chunks.try_for_each(|prefixes| self.take_away(prefixes))
     }
 
-    /// Puts entries that are different from those that are held. The prefix-length filter changes before.
+    /// Writes entries that differ from the current ones, after updating the prefix-length filter.
     fn put(&mut self, entries: &[(Prefix, Entry)]) -> datapath::Result<()> {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
@@ -535,15 +537,17 @@ impl Enforcer {
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
         }
-        // Where it fails, some of them are there. All of them count as held, and are taken back: to take away what is not there is no error.
+        // If this fails, some of them were written. All count as written, so that all are undone:
+        // removing a missing entry is no error.
         self.datapath.set_entries(entries)?;
         self.progress.advance(entries.len());
         Ok(())
     }
 
-    /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
+    /// Writes many entries. Merging them into a new tree is faster than inserting one by one, and
+    /// the tree is full.
     fn put_many(&mut self, mut entries: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
-        // A prefix that several changes are about stands in there more than once.
+        // A prefix with several changes occurs more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
         for (prefix, _) in &entries {
@@ -568,10 +572,10 @@ impl Enforcer {
         answer
     }
 
-    /// Takes away entries that are held. The prefix-length filter changes after.
+    /// Removes entries, and updates the prefix-length filter afterwards.
     fn take_away(&mut self, prefixes: &[Prefix]) -> datapath::Result<()> {
         if let Err(error) = self.datapath.remove_entries(prefixes) {
-            // Some of them are gone, of which the prefix-length filter knows nothing yet.
+            // Some may be gone without the prefix-length filter having been updated.
             let held = prefixes
                 .iter()
                 .filter_map(|prefix| Some((*prefix, Entry::both(self.entry(*prefix)?))));
@@ -593,12 +597,13 @@ impl Enforcer {
             return Ok(());
         }
         let answer = self.datapath.set_classes(&classes);
-        // A part of them may have been written when it fails.
+        // On failure, some of them may have been written.
         self.held.classes = classes;
         answer
     }
 
-    /// Before the settings open anything, so what they open ends by itself; where it is over, this closes it.
+    /// Writes the end of pass-all before the settings enable it, so that it ends on its own. A past
+    /// end disables it.
     fn change_pass_all_until(&mut self, until: Instant) -> datapath::Result<()> {
         if until != self.held.pass_all_until {
             self.datapath.set_pass_all_until(until)?;
@@ -615,7 +620,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Has the program sample packets, or not.
+    /// Turns sampling by the program on or off.
     pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
         let settings = self.held.settings.sampling(samples);
         self.change_settings(settings)
@@ -630,7 +635,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Empties the state of the node's policy that `settings` bring, unless it is that of the one in force.
+    /// Clears the state of the node's policy in `settings`, unless that policy is already in force.
     fn clear_node_before(&mut self, settings: Settings) -> datapath::Result<()> {
         let scope = |settings: Settings| {
             let policy = self.held.policies.get(&settings.node_policy()?);
@@ -644,7 +649,7 @@ impl Enforcer {
         }
     }
 
-    /// Empties the indices that no policy has any more, but for those that have retired. No packet is led to them.
+    /// Clears the indices that no policy uses any more, except retired ones. No entry names them.
     fn forget_policies(&mut self, wanted: &Tables) -> datapath::Result<()> {
         let policies = self.held.policies.clone();
         for (index, policy) in policies {
@@ -668,7 +673,8 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Enforces again what was enforced before a change that failed. What fails now stays for the next time that the tables are compared.
+    /// Restores the state before a failed change. What fails now is repaired when the tables are
+    /// compared.
     fn restore(&mut self, entries: Changes, tables: Option<Tables>) {
         let settings = tables.as_ref().map_or(self.held.settings, |it| it.settings);
         let mut answers = vec![
@@ -690,8 +696,8 @@ impl Enforcer {
         }
     }
 
-    /// Takes policies away that came with a change that failed: their regions hold nothing of what was used. Those that came back retire
-    /// again.
+    /// Removes the policies of a failed change, whose regions contain no usage. Policies that had
+    /// returned are retired again.
     fn restore_policies(&mut self, before: &Tables) -> datapath::Result<()> {
         let held = self.held.policies.clone();
         let mut new = held
@@ -699,7 +705,7 @@ impl Enforcer {
             .filter(|(index, _)| !before.policies.contains_key(index))
             .peekable();
         if new.peek().is_some() {
-            // A packet may have read an entry that named one.
+            // A packet may have read an entry that names one of them.
             self.datapath.wait_for_packets();
         }
         for (index, policy) in new {

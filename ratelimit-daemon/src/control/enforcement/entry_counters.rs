@@ -1,6 +1,7 @@
-//! The slots of counters: who gets one, when it is another's, and what was counted in it.
+//! The slots of counters: their owners, when they can be reused, and their counts.
 //!
-//! A slot is emptied before an entry names it. One that was released rests until no packet of before is under way.
+//! A slot is cleared before an entry names it. A released slot is not reused until no packet that
+//! may still count in it is under way.
 
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -16,17 +17,17 @@ use tracing::warn;
 
 use crate::datapath::{self, Datapath, DatapathError};
 
-/// The slots, and which policies have some.
 #[derive(Debug, Default)]
 pub struct EntryCounters {
     slots: CounterSlots,
     policies: BTreeSet<String>,
-    /// The packets of the default policy when it was asked last: it is a difference of what grows meanwhile, and is not to shrink.
+    /// The last count of the default policy. It is a difference of growing numbers, and must not
+    /// shrink.
     of_default: Cell<Counter>,
 }
 
 impl EntryCounters {
-    /// Takes over what the datapath has. Where it cannot be read, nothing is counted.
+    /// Adopts the slots of the datapath. If they cannot be read, nothing is counted.
     pub(crate) fn adopt(datapath: &mut dyn Datapath) -> Self {
         let slots = read(datapath).unwrap_or_else(|error| {
             let error = error.to_string();
@@ -42,7 +43,6 @@ impl EntryCounters {
         }
     }
 
-    /// Who counts where.
     pub const fn slots(&self) -> &CounterSlots {
         &self.slots
     }
@@ -72,19 +72,20 @@ fn read(datapath: &mut dyn Datapath) -> datapath::Result<CounterSlots> {
     Ok(CounterSlots::new(seed, owners))
 }
 
-/// A number that nobody outside can guess, not 0.
+/// Returns a number that outsiders cannot guess, not 0.
 fn rand_seed() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0).max(1)
 }
 
-/// Empties a slot for its new owner, and notes whose it is.
+/// Clears a slot for its new owner, and records the owner.
 fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> datapath::Result<()> {
     datapath.set_entry_counter(slot, Counter::default())?;
     datapath.set_counter_owner(slot, hash)
 }
 
-/// Notes that slots are nobody's. What policies counted is added up, so that it is known which matched the default policy.
+/// Releases slots. Counts of policies are kept as a sum, as the count of the default policy is
+/// derived from all others.
 fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
     let mut policies = slots
         .iter()
@@ -122,7 +123,7 @@ fn report(error: &DatapathError) {
 }
 
 impl EntryCounters {
-    /// Gives all that is intended a slot, as the daemon starts. What was counted before goes on.
+    /// Gives everything in the intent a slot when the daemon starts. Existing counts continue.
     pub(crate) fn count_all(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
         let names = intent.counted_policies();
         for owner in intent.owners() {
@@ -131,7 +132,7 @@ impl EntryCounters {
         self.count_policies(names, datapath);
     }
 
-    /// Takes the slots of all that is not intended, when no entry names them any more.
+    /// Releases the slots of everything not in the intent, once no entry names them.
     pub(crate) fn forget_others(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
         let names = intent.counted_policies();
         let policies = names.iter().map(|name| Owner::Policy(name));
@@ -139,7 +140,7 @@ impl EntryCounters {
         let_go(&gone, datapath);
     }
 
-    /// Gives what `edits` have brought a slot, before anything is compiled.
+    /// Gives the additions in `edits` a slot, before the entries are compiled.
     pub(crate) fn count_added(
         &mut self,
         edits: &[Edit],
@@ -169,7 +170,7 @@ impl EntryCounters {
         }
     }
 
-    /// Takes the slots of what `edits` have left nothing of, when no entry names them any more.
+    /// Releases the slots of the removals in `edits`, once no entry names them.
     pub(crate) fn forget_removed(
         &mut self,
         edits: &[Edit],
@@ -191,7 +192,7 @@ impl EntryCounters {
         }
     }
 
-    /// Frees slots that were released, where others will be wanted.
+    /// Reclaims released slots when new ones are needed.
     pub fn free(&mut self, datapath: &dyn Datapath) {
         if self.slots.is_short() {
             datapath.wait_for_packets();
@@ -199,12 +200,12 @@ impl EntryCounters {
         }
     }
 
-    /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
+    /// Returns the packets that matched a ban, an allow or a list, if they are counted.
     pub fn counter(&self, owner: Owner<'_>, datapath: &dyn Datapath) -> EntryCounter {
         EntryCounter::from(count_of(datapath, self.slots.slot(owner)))
     }
 
-    /// The packets that matched a policy of sources; nothing where that is not counted.
+    /// Returns the packets that matched a policy of sources, if they are counted.
     pub fn policy_counter(
         &self,
         name: &str,
@@ -221,8 +222,9 @@ impl EntryCounters {
         })
     }
 
-    /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
-    /// others has none, nobody knows, nor where an interface has another policy, whose packets no slot counts.
+    /// Counts the packets of the default policy as the packets that limits judged minus those of
+    /// all other policies, so that they pay for no counter. `None` if another policy has no
+    /// counter, or if an interface has its own policy, whose packets no slot counts.
     fn default_counter(&self, intent: &Intent, datapath: &dyn Datapath) -> Option<Counter> {
         let mut interfaces = intent.config.interfaces.iter();
         if interfaces.any(|it| it.policy.is_some()) {
@@ -238,7 +240,7 @@ impl EntryCounters {
             }
             last = last.max(slot);
         }
-        // Slots in between that are nobody's are empty.
+        // Unowned slots in between are empty.
         let counted = u32::from(GONE)..u32::from(last) + 1;
         let others = datapath.entry_counters(counted).ok()?;
         let others = others.into_iter().fold(Counter::default(), Counter::plus);
@@ -270,7 +272,7 @@ fn most(one: Counter, other: Counter) -> Counter {
     }
 }
 
-/// What changes name, but for policies.
+/// Returns the owners that changes name, except policies.
 fn owners(edits: &[Edit]) -> impl Iterator<Item = Owner<'_>> {
     let named = edits.iter().filter_map(|edit| match edit {
         Edit::Ban(prefix, origin, _) => Some(Owner::Ban(*prefix, origin)),

@@ -1,7 +1,9 @@
-//! Room in the kernel's lists: a tenth of them is kept for what is set at runtime, and an automatic ban is evicted for a new one.
+//! Room in the kernel's lists. A tenth is reserved for changes at runtime, and a new automatic ban
+//! can evict another.
 //!
-//! Of the automatic bans (detected, of `CrowdSec`, of other nodes) the one that ends soonest is evicted, and never a manual one or one
-//! of a list. Where that does not make enough room, the change is refused whole.
+//! Of the automatic bans (of detection, `CrowdSec` and other nodes), the one that ends first is
+//! evicted, but never a manual ban or one of a list. If that does not make enough room, the whole
+//! change is refused.
 
 use std::collections::BTreeSet;
 
@@ -15,38 +17,36 @@ use tracing::{info, warn};
 
 use super::enforcer::Enforcer;
 
-/// One of so many entries is kept for what is set at runtime.
+/// The reciprocal of the share of entries reserved for changes at runtime.
 const RESERVED: u64 = 10;
 
-/// From how many hundredths on a list counts as nearly full.
+/// The fill level, in percent, of a list that is nearly full.
 const NEARLY_FULL: u64 = 80;
 
-/// How lists have filled so far.
+/// How full the lists are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filling {
     /// Whether the list of a family is nearly full, IPv4 and IPv6.
     pub nearly_full: [bool; 2],
-    /// How many automatic bans were evicted for new ones.
+    /// The number of automatic bans evicted for new ones.
     pub evicted: u64,
 }
 
-/// What room is made of.
+/// Makes room for new entries.
 pub struct Room<'a> {
-    /// What is intended.
     pub intent: &'a Intent,
-    /// What is in the lists.
     pub enforcer: &'a Enforcer,
 }
 
 impl Room<'_> {
-    /// The edits that make room for `edits`: ends of automatic bans.
+    /// Returns the edits that make room for `edits`: ends of automatic bans.
     pub fn make_for(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
         let coming = edits.iter().filter(|edit| edit.adds());
         let coming = coming.flat_map(Edit::prefixes).count() as u64;
         for family in IpFamily::ALL {
             let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
-            // Counting is dear, and mostly there is room for everything.
+            // Exact counting is expensive, and there is usually room.
             let most = self.enforcer.len() + coming;
             if most <= capacity - capacity / RESERVED {
                 continue;
@@ -78,7 +78,7 @@ impl Room<'_> {
         let held = self.enforcer.count(family);
         let for_others = capacity - capacity / RESERVED;
         let all = held + runtime.union(&others).count() as u64;
-        // New entries come before old ones go, for which the whole list may be used.
+        // Additions come before removals, and may use the whole list in between.
         let gone = edits
             .iter()
             .flat_map(|edit| self.gone(edit, family))
@@ -107,7 +107,7 @@ impl Room<'_> {
         Ok(ends)
     }
 
-    /// The entries that go with a list: those about which it alone said something.
+    /// Returns the entries that disappear with a list because nothing else needs them.
     fn gone<'a>(&'a self, edit: &'a Edit, family: IpFamily) -> impl Iterator<Item = Prefix> + 'a {
         let (list, touched) = if let Edit::List(_, list, touched) = edit {
             (list.as_deref(), &touched[..])
@@ -124,7 +124,7 @@ impl Room<'_> {
 }
 
 impl Filling {
-    /// Notes that bans were evicted.
+    /// Counts evicted bans.
     pub fn note_evicted(&mut self, count: usize) {
         if count > 0 {
             self.evicted += count as u64;

@@ -1,4 +1,4 @@
-//! Opening the datapath in the kernel as a configuration, and what was set at runtime before, need it.
+//! Opens the datapath with the sizes that the configuration and runtime settings need.
 
 use anyhow::anyhow;
 use ratelimit_core::{
@@ -18,7 +18,7 @@ use crate::{
     loader::{Held, Loader, MapPlan, Sizes},
 };
 
-/// Has the loader open the maps, with room for everything. Nothing is attached yet.
+/// Has the loader open the maps, large enough for everything. Nothing is attached yet.
 pub fn open_kernel(
     config: &Config,
     store: &Store,
@@ -35,9 +35,9 @@ pub fn open_kernel(
     Kernel::open(loader, &held, &plan, &config.interfaces)
 }
 
-/// The same with records and logs that are no shorter than those of programs that run. These are
-/// replaced by programs with more features before the tables change, and until then the policies of
-/// before need every word.
+/// Makes records and logs at least as long as those of running programs. These programs are
+/// replaced by ones with more features before the tables change, and until then the old policies
+/// need every word.
 fn beside_programs(wanted: Sizes, config: &Config, held: &Held) -> Sizes {
     if held.links.is_empty() {
         return wanted;
@@ -57,7 +57,7 @@ fn beside_programs(wanted: Sizes, config: &Config, held: &Held) -> Sizes {
     }
 }
 
-/// What the loader is to make for a configuration, with tables of these sizes.
+/// Returns the maps to create for a configuration, with tables of these sizes.
 pub(crate) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     Ok(MapPlan {
         ipv4_prefix: config.source.ipv4_prefix,
@@ -69,8 +69,8 @@ pub(crate) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     })
 }
 
-/// What a configuration and what was set at runtime before need: the datapath makes room for it when it is loaded, once and for
-/// all. While a configuration is on trial, the one before counts too: it may come back.
+/// Returns the sizes for the configuration and the runtime settings, which are fixed when the maps
+/// are loaded. During a trial, the previous configuration counts too, as it may return.
 pub(crate) fn sizes(
     config: &Config,
     store: &Store,
@@ -82,7 +82,7 @@ pub(crate) fn sizes(
     let logs = intent.log_size();
     let times = before.as_ref().map_or(0, intent::log_times);
     let times = times.max(logs.times);
-    // Shorter logs would begin empty. Where no limit is one, they go.
+    // Shorter logs would start empty. If no limit is a log, they are removed.
     let held_logs = held_logs.filter(|held| held.logs == config.source.logs && times > 0);
     let times = held_logs.map_or(times, |held| times.max(held.times));
     let before = before.map(Intent::new);

@@ -1,4 +1,5 @@
-//! The prefix-length filters in front of the lists: which of their bits the prefixes need, counted so that a bit can be cleared again.
+//! The prefix-length filters in front of the lists. Counts how many prefixes need a bit, so that it
+//! can be cleared again.
 
 use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
@@ -11,21 +12,22 @@ use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use crate::datapath::ListTables;
 
-/// How much too wide a level may stay when prefixes go: their number goes up and down.
+/// The number of bits by which a level may stay too wide after prefixes were removed, as their
+/// number fluctuates.
 const WIDTHS_KEPT: u8 = 2;
 
-/// What cannot be read from the bits themselves.
+/// Counts that cannot be derived from the bits.
 #[derive(Default)]
 pub struct PrefixFilterCounts {
-    /// How many prefixes need a bit beyond the first, where they are several, by family, word and bit.
+    /// The prefixes that share a bit, beyond the first one, by family, word and bit.
     others: HashMap<(IpFamily, u32, u8), u32>,
-    /// The prefixes of each narrower level.
+    /// The number of prefixes of each narrower level.
     prefixes: HashMap<(IpFamily, u8), usize>,
 }
 
 impl PrefixFilterCounts {
-    /// Makes room for prefixes that are to come, beside those that are held: bits are set in more words, and then the packets
-    /// are sent there.
+    /// Prepares wider levels if the coming prefixes need them: sets the bits in more words, then
+    /// points packets to these.
     pub fn reserve(
         &mut self,
         coming: &[Prefix],
@@ -49,7 +51,7 @@ impl PrefixFilterCounts {
         }
     }
 
-    /// Whether packets are sent on to look a prefix up.
+    /// Returns whether packets look the prefix up.
     pub fn admit(prefix: Prefix, datapath: &dyn ListTables) -> bool {
         let family = IpFamily::of(prefix.address());
         let mut admit = true;
@@ -59,7 +61,7 @@ impl PrefixFilterCounts {
         admit
     }
 
-    /// Sets the bits of a prefix that was not there before.
+    /// Sets the bits of a new prefix.
     pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
         let family = IpFamily::of(prefix.address());
         self.count(prefix);
@@ -72,7 +74,7 @@ impl PrefixFilterCounts {
         });
     }
 
-    /// Clears the bits that no prefix needs when one is gone.
+    /// Clears the bits that no prefix needs after one was removed.
     pub fn remove(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
         let family = IpFamily::of(prefix.address());
         if let Some((family, level)) = narrower(prefix) {
@@ -97,8 +99,8 @@ impl PrefixFilterCounts {
         });
     }
 
-    /// Counts anew what the prefixes that are held need, puts words right, whatever they hold, and answers how many of those that packets
-    /// ask for were wrong. Each gets all the bits that it needs in one store, so no packet misses a prefix meanwhile.
+    /// Recounts the needs of all prefixes, repairs the words, and returns how many of those in use
+    /// were wrong. Each word gets all its bits in one store, so no packet misses a prefix.
     pub fn restore(
         held: &BTreeMap<Prefix, ListEntry>,
         datapath: &mut dyn ListTables,
@@ -127,7 +129,7 @@ impl PrefixFilterCounts {
         (counts, wrong)
     }
 
-    /// The words of a family that packets may ask for, with the bits that its prefixes need.
+    /// Returns the words of a family in use, with the bits that its prefixes need.
     fn words_for<'a>(
         &mut self,
         family: IpFamily,
@@ -175,7 +177,8 @@ impl PrefixFilterCounts {
         datapath.set_filter_word(family, WIDTHS, after.to_word());
     }
 
-    /// The widths for the prefixes that were counted: those `before` unless they are too small, or far too large.
+    /// Returns the widths for the counted prefixes: `before`, unless it is too small or much too
+    /// large.
     fn widths_for(&self, family: IpFamily, before: Widths) -> Widths {
         let levels = levels(family).all_narrower();
         levels.fold(Widths::default(), |widths, level| {
@@ -194,7 +197,7 @@ impl PrefixFilterCounts {
         }
     }
 
-    /// Notes that a prefix needs bits that are set already.
+    /// Counts a prefix whose bits are already set.
     fn note_others(&mut self, family: IpFamily, index: u32, set: u64) {
         for bit in bits(set) {
             *self.others.entry((family, index, bit)).or_default() += 1;
@@ -202,12 +205,11 @@ impl PrefixFilterCounts {
     }
 }
 
-/// The words of a family that packets may ask for, in the order in which they are written: those of narrower levels, then what
-/// sends packets there. All others, of other widths, are most of them.
+/// The words of a family in use, in the order of writing: narrower levels first, then the ones that
+/// point packets to these. Most words belong to other widths.
 struct WordsInUse(Vec<(Range<u32>, Vec<u64>)>);
 
 impl WordsInUse {
-    /// Words that say nothing.
     fn of(family: IpFamily, widths: Widths) -> Self {
         let narrower = levels(family).all_narrower();
         let narrower = narrower.map(|level| level.words_of(widths.of(level)));
@@ -243,7 +245,7 @@ fn widths(family: IpFamily, datapath: &dyn ListTables) -> Widths {
     Widths::from_word(datapath.filter_word(family, WIDTHS))
 }
 
-/// Names the bits that a prefix needs: words, each with some bits.
+/// Calls `mark` with the bits that a prefix needs, word by word.
 fn marks(prefix: Prefix, widths: Widths, mark: impl FnMut(u32, u64)) {
     match prefix.address() {
         IpAddr::V4(address) => Ipv4::LEVELS.marks(Ipv4::from(address), prefix.len(), widths, mark),
@@ -251,7 +253,7 @@ fn marks(prefix: Prefix, widths: Widths, mark: impl FnMut(u32, u64)) {
     }
 }
 
-/// The places of the bits that are set.
+/// Returns the positions of the set bits.
 fn bits(mut word: u64) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let bit = u8::try_from(word.trailing_zeros()).ok();
@@ -348,7 +350,6 @@ mod tests {
             .collect()
     }
 
-    /// Filters as the enforcer has them.
     struct Filtered {
         memory: Arc<Mutex<Memory>>,
         datapath: Shared,
@@ -396,7 +397,6 @@ mod tests {
             wrong
         }
 
-        /// The words that are in use.
         fn prefix_filters(&self) -> Filters {
             let all = self.memory.lock().unwrap().prefix_filters.clone();
             let is_in_use = |(family, index): &(IpFamily, u32)| {
@@ -410,7 +410,7 @@ mod tests {
             in_use
         }
 
-        /// The words that are in use have exactly the bits that the prefixes need.
+        /// The words in use have exactly the bits that the prefixes need.
         fn check(&self) {
             let mut words = Filters::new();
             for prefix in self.held.keys() {

@@ -1,4 +1,4 @@
-//! What was adopted from the kernel in place of lists and of `CrowdSec`, until they say again whom they ban and allow.
+//! Entries adopted from the kernel for lists and `CrowdSec`, until these have reported again.
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -10,12 +10,12 @@ use tracing::{info, warn};
 use super::Feed;
 use crate::control::{lists::KEPT, state::State};
 
-/// Whether it may go.
+/// Removes the adopted entries when they are no longer needed.
 #[derive(Default)]
 pub struct Adopted {
-    /// Whether they have said all of it again.
+    /// Whether lists and `CrowdSec` have reported everything again.
     pub is_over: bool,
-    /// How many entries go.
+    /// The number of entries being removed.
     going: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The attacks that are going on, and what is done about their sources.
+//! Ongoing attacks, and the response to their sources.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,25 +21,25 @@ use crate::{
     control::{reports::journal::Journal, state::State},
 };
 
-/// How long it counts what sources sent when packets were sampled.
+/// How long samples of a source's traffic count as recent.
 const SENDING_LASTS: Duration = Duration::from_secs(15);
 
-/// What was found by looking at samples of all packets.
+/// The attacks detected in samples of all packets.
 #[derive(Clone, Debug, Default)]
 pub struct Attacks {
     going_on: Vec<Attack>,
-    /// How many were found, by kind, since the daemon started.
+    /// Detected attacks by kind, since the daemon started.
     pub found: BTreeMap<Kind, u64>,
-    /// How many sources were limited, by the attack, since the daemon started.
+    /// Sources limited, by attack, since the daemon started.
     pub limited: BTreeMap<Kind, u64>,
-    /// The sources that have part in one by the last step.
+    /// The sources of attacks in the last step.
     to_blame: Vec<(Kind, Prefix)>,
-    /// What the busiest sources sent when packets were sampled last, and when that was.
+    /// The traffic of the busiest sources in the last samples, and when these were taken.
     sending: Option<(Instant, BTreeMap<Prefix, Sending>)>,
 }
 
 impl Attacks {
-    /// Takes in what was found. In a dry run nothing is done about the sources.
+    /// Records detected attacks. A dry run ignores their sources.
     pub fn note(
         &mut self,
         step: &Step,
@@ -74,7 +74,7 @@ impl Attacks {
         }
     }
 
-    /// What most of the packets of `source` are, where it was among the busiest of late.
+    /// Returns what `source` mostly sent, if it was among the busiest recently.
     pub fn sending(&self, source: Prefix) -> Option<Sending> {
         let (at, all) = self.sending.as_ref()?;
         if later(*at, SENDING_LASTS) < clock::now() {
@@ -90,18 +90,16 @@ impl Attacks {
         })
     }
 
-    /// Whether none is going on.
     pub fn is_quiet(&self) -> bool {
         self.going_on.is_empty()
     }
 
-    /// The attacks that are going on.
     pub fn views(&self) -> Vec<AttackView> {
         self.going_on.iter().map(view).collect()
     }
 }
 
-/// Bans the sources of attacks, and limits those of others when it is asked again. Each is answered once.
+/// The first call returns bans of the sources, the second one limits. Each source is answered once.
 impl Feed for Attacks {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         for answer in [Answer::Ban, Answer::Limit] {
@@ -133,7 +131,7 @@ impl Feed for Attacks {
 }
 
 impl Attacks {
-    /// The edits that ban or limit sources, as far as there is a ban or limit of this minute left.
+    /// Returns the edits that ban or limit sources, within the budget of this minute.
     fn answers(
         &mut self,
         state: &State,
@@ -190,7 +188,8 @@ impl Attacks {
     }
 }
 
-/// Whether a source has to prove itself for what it sends, and did not, or by a RST alone. It may be forged.
+/// Returns whether a source must pass a challenge for this kind of packets and did not, or only
+/// with a RST. It may be forged.
 fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
     let is_on = |challenge: &SourceChallenge| {
         let asks = challenge.dns.as_ref().is_some_and(|dns| dns.is_on);

@@ -1,5 +1,5 @@
-//! The moments at which the kernel begins to challenge sources, and ends it, as events; and whether anybody answers. Where
-//! nobody ever did, it is suspended for a while.
+//! Records when the kernel starts and stops challenging sources, and suspends the challenge for a
+//! while if no client completes it.
 
 pub mod status;
 
@@ -16,36 +16,38 @@ use crate::{
     control::{configuration::syncookies, state::State},
 };
 
-/// The trouble that nobody who is challenged proves itself.
+/// The name of the trouble that no client completes the challenge.
 pub const UNANSWERED: &str = "challenge";
-/// The trouble that SYN-ACKs tell of options that listeners do not keep any more.
+/// The name of the trouble that SYN-ACKs advertise options that listeners no longer keep.
 const LISTENERS: &str = "options of SYN cookies";
 
 const WHY: &str = "no client completes the challenge: either all are forged, or their answers do not pass this host, \
                    as with asymmetric routing; where ordinary clients cannot connect, write when = \"never\"";
 
-/// Where a source proved itself in the last hour, answers do come back, and silence is that of forged sources.
+/// If a source passed the challenge in the last hour, answers do arrive, and silence comes from
+/// forged sources.
 const PROOF_NS: u64 = 3_600_000_000_000;
 
-/// So long nobody has to prove itself, and so many have to be challenged meanwhile.
+/// The challenge is suspended after this time without a success, if enough sources were challenged.
 const SILENCE_NS: u64 = 10_000_000_000;
 const CHALLENGED_MIN: u64 = 1_000;
-/// The same where nobody has proved itself for an hour: answers are lost also where few clients come.
+/// The same limit if no source has passed for an hour: answers may also get lost on hosts with few
+/// clients.
 const SLOW_SILENCE_NS: u64 = 60_000_000_000;
 const SLOW_CHALLENGED_MIN: u64 = 20;
 
-/// Whether sources were challenged when this was last looked at.
+/// The state of the challenge when it was last checked.
 #[derive(Debug, Default)]
 pub struct Challenge {
     /// For connections, and for DNS.
     was_on: [bool; 2],
     /// While sources are challenged, or would be if it were not suspended.
     silence: Option<Silence>,
-    /// How many had proved themselves when that changed last, and when.
+    /// The number of sources that had passed when it last changed, and when that was.
     proof: Option<(u64, Instant)>,
 }
 
-/// How many were challenged since anybody proved itself.
+/// A period in which no challenged source has passed.
 #[derive(Debug)]
 struct Silence {
     since: Instant,
@@ -53,7 +55,7 @@ struct Silence {
     is_long: bool,
 }
 
-/// SYNs that were answered, and sources that proved themselves, since the program was loaded.
+/// Answered SYNs and sources that passed, since the program was loaded.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     challenged: u64,
@@ -61,7 +63,7 @@ struct Counted {
 }
 
 impl Challenge {
-    /// Tells what has changed, and has the program follow the settings of listeners.
+    /// Reports changes, and passes settings of listeners on to the program.
     pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources) {
         let options = syncookies::listener_options(&state.intent.config);
         let error = follow_listeners(state, options);
@@ -101,7 +103,7 @@ impl Challenge {
         }
     }
 
-    /// Whether there was silence to the end of the last look, and no proof for long.
+    /// Returns whether to suspend: silence until the last check, and no success for long.
     fn backs_off(&self, now: Instant) -> bool {
         let silence = self.silence.as_ref();
         !self.is_proved(now) && silence.is_some_and(|it| it.is_long && it.since == now)
@@ -130,7 +132,7 @@ impl Challenge {
             .record(clock::wall(), What::ChallengeSuspended { until });
     }
 
-    /// One that is always on, or that there is not, changes by a reload alone.
+    /// Reports a change. A challenge that is always on or off changes only with a reload.
     fn tell_whether_on(
         &mut self,
         on: Option<(bool, Option<Timestamp>, String)>,
@@ -157,7 +159,7 @@ impl Challenge {
     }
 }
 
-/// Has SYN-ACKs tell of the options that listeners keep by now, and answers why they do not.
+/// Has SYN-ACKs advertise the options that listeners keep now, and returns why that failed.
 fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Option<String> {
     let rules = state.enforcer.held().challenge;
     if !rules.asks_listeners() || rules.listener_options() == options {
@@ -178,7 +180,8 @@ fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Opti
 }
 
 impl Silence {
-    /// What is known of it after another look. Only time counts during which sources are challenged: else none can prove itself.
+    /// Returns the state after another check. Only time in which sources are challenged counts, as
+    /// otherwise none can pass.
     fn next(
         before: Option<Self>,
         counted: Counted,
@@ -188,7 +191,7 @@ impl Silence {
         is_proved: bool,
     ) -> Option<Self> {
         match before {
-            // What was reported holds until the challenge was tried again.
+            // The result stays until the challenge was tried again.
             Some(silence) if suspended.is_some() => Some(Self {
                 is_long: silence.is_long,
                 ..Self::new(counted, now)
@@ -257,14 +260,14 @@ mod tests {
             (9, 9_000, 3, false),
             (10, 9_000, 3, true),
             (11, 9_100, 3, true),
-            // One who proves itself ends it at once.
+            // A single success ends the silence.
             (12, 9_200, 4, false),
             (21, 99_000, 4, false),
             (22, 99_000, 4, true),
-            // Few are none.
+            // Too few were challenged.
             (32, 99_999, 4, false),
             (42, 100_999, 4, true),
-            // The program was loaded anew.
+            // The program was reloaded.
             (43, 10, 0, false),
         ] {
             let counted = Counted {
@@ -283,7 +286,7 @@ mod tests {
             challenged,
             verified: 0,
         };
-        // A flood begins after a quiet minute, and of nobody a proof is known.
+        // A flood begins after a quiet minute, and no source is known to have passed.
         let mut silence = None;
         for second in 0..=120_u64 {
             let is_on = second >= 65;
@@ -293,7 +296,7 @@ mod tests {
             assert_eq!(silence.is_some(), is_on, "{second} s");
             assert_eq!(is_long, second >= 75, "{second} s");
         }
-        // It is told on while it is suspended, and ends with the challenge.
+        // It stays reported while the challenge is suspended, and ends with the challenge.
         let until = Some(at(180));
         let suspended = Silence::next(silence, counted(200_000), at(121), false, until, false);
         assert!(suspended.as_ref().is_some_and(|it| it.is_long));

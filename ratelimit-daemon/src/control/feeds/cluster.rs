@@ -1,7 +1,9 @@
-//! This host as a node of a cluster: what the nodes state, how the store is, and what of it is in force.
+//! This host as a node of a cluster: the statements of the nodes, the state of the store, and which
+//! statements are in force.
 //!
-//! What is stated here and elsewhere is merged by `ratelimit-cluster`, which is called with the time and the messages. What comes of it
-//! are edits as of everybody else, made one after the other: what is allowed decides what may be banned.
+//! `ratelimit-cluster` merges the statements of all nodes; it gets the time and the messages as
+//! arguments. The results become edits like all others, one after the other, because allows decide
+//! what may be banned.
 
 mod bans;
 mod budgets;
@@ -45,15 +47,15 @@ use crate::{
     protected::Requester,
 };
 
-/// What does not work where the store does not answer.
+/// The name of the trouble that the store does not respond.
 pub const CLUSTER: &str = "cluster";
-/// How often all that is stated is compared with what is in force.
+/// How often all statements are compared with what is in force.
 const SWEEP: Duration = Duration::from_secs(10);
-/// How long a node that started waits to hear what others lifted.
+/// How long a new node waits for lifts by other nodes.
 const SETTLING: Duration = Duration::from_secs(15);
-/// How often what this node states is written down, where it changed.
+/// How often changed statements of this node are saved.
 const WRITE: Duration = Duration::from_secs(2);
-/// How often messages of one kind were refused.
+/// Counts refused messages of one kind.
 #[derive(Clone, Debug, Default)]
 struct Rejected {
     count: u64,
@@ -64,19 +66,19 @@ struct Rejected {
 pub struct Membership {
     connection: Connection<Cluster>,
     node: Option<Node<ClusterKey>>,
-    /// The time that ends are compared with.
+    /// The clock for the ends of statements.
     wall: Cell<Wall>,
     refused: BTreeMap<&'static str, Rejected>,
-    /// The last message that was refused, and why.
+    /// The last refused message, and why.
     refusal: Option<(Timestamp, String)>,
-    /// Statements of peers without effect here.
+    /// Statements of peers that have no effect here.
     denied: Rejected,
     /// The last of them, and why.
     denial: Option<String>,
-    /// Allows and limits that are in force and not here: who stated them, and why not.
+    /// Allows and limits in force elsewhere but not here: the node that stated them, and why.
     unheeded: BTreeMap<Subject<ClusterKey>, (NodeName, String)>,
     joined: std::time::Instant,
-    /// Whether it was heard what the other nodes state since this one started.
+    /// Whether the statements of the other nodes are known since this one started.
     is_caught_up: bool,
     swept: std::time::Instant,
     kept: StateFile<Remembered>,
@@ -86,7 +88,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// A membership that is yet to begin.
+    /// Returns a membership that has not begun.
     pub fn new(config: &ratelimit_core::config::Config) -> Self {
         Self {
             connection: Connection::new(config.cluster.clone()),
@@ -107,17 +109,18 @@ impl Membership {
         }
     }
 
-    /// Follows another configuration, where it is another one.
+    /// Applies another configuration.
     pub fn wish(&mut self, wish: Option<&Cluster>) {
         self.connection.wish(wish);
     }
 
-    /// Which cluster is to be joined, now and after each reload.
+    /// Returns the cluster to join, now and after each reload.
     pub fn wishes(&self) -> watch::Receiver<Option<Cluster>> {
         self.connection.wishes()
     }
 
-    /// Whether it is known what the other nodes lifted of what this one stated before it started: those that report agree with it.
+    /// Returns whether this node knows which of its old statements other nodes lifted: all nodes
+    /// that report agree with it.
     fn is_settled(&self) -> bool {
         let agrees = |node: &Node<ClusterKey>| {
             let members = node.budget().members();
@@ -128,7 +131,8 @@ impl Membership {
         clock::elapsed(self.joined) >= SETTLING && self.node.as_ref().is_some_and(agrees)
     }
 
-    /// Notes that what the members state is known, as far as they report at all; says whether it was not before.
+    /// Notes whether the statements of all reporting members are known. Returns whether that is
+    /// new.
     fn catch_up(&mut self) -> bool {
         let is_known = |node: &Node<ClusterKey>| {
             let mut members = node.budget().members().names().iter();
@@ -141,7 +145,7 @@ impl Membership {
         is_new
     }
 
-    /// Counts a message that is refused; of each kind one a minute is logged.
+    /// Counts a refused message, and logs one of each kind per minute.
     fn refuse(&mut self, refusal: &Refusal) {
         let refused = self.refused.entry(refusal.label()).or_default();
         refused.count += 1;
@@ -156,7 +160,7 @@ impl Membership {
         self.refusal = Some((clock::wall(), text));
     }
 
-    /// Says what of the statements of peers has no effect here.
+    /// Reports which statements of peers have no effect here.
     fn deny(&mut self, denied: &[Denied<ClusterKey>]) {
         let Some(last) = denied.last() else {
             return;
@@ -174,13 +178,13 @@ impl Membership {
         self.denial = Some(text);
     }
 
-    /// Writes down what a restart needs, where it changed and was not written a moment ago.
+    /// Saves the memory for a restart, if it changed and was not saved a moment ago.
     pub fn write(&mut self) {
         let Some(node) = self.node.as_ref().filter(|_| self.is_unwritten) else {
             return;
         };
         let remembered = Remembered::of(node, self.wall.get());
-        // Of many statements this takes longer: it is done less often then.
+        // Saving many statements takes longer, so do it less often.
         let statements = remembered.memory.statements.len() + remembered.memory.ended.len();
         let pause = WRITE * u32::try_from(1 + statements / 10_000).unwrap_or(u32::MAX);
         if clock::elapsed(self.written) >= pause {
@@ -188,7 +192,7 @@ impl Membership {
         }
     }
 
-    /// Writes down at once what a user stated or lifted here, so that no kill brings back what was before.
+    /// Saves immediately what a user stated or lifted here, so that it survives a crash.
     pub fn write_down(&mut self) {
         if let Some(node) = &self.node {
             let remembered = Remembered::of(node, self.wall.get());
@@ -203,7 +207,7 @@ impl Membership {
     }
 }
 
-/// What the nodes ask this host.
+/// Answers questions of the cluster about this host.
 struct Here<'a>(&'a State, &'a Budgets);
 
 impl Guard<ClusterKey> for Here<'_> {
@@ -273,7 +277,6 @@ impl Host<ClusterKey> for Here<'_> {
 }
 
 impl Membership {
-    /// What both clocks show.
     fn now(&self) -> Now {
         let [monotonic, since_boot] =
             [clock::now(), clock::since_boot()].map(|it| it.as_nanos() / 1_000_000);
@@ -288,15 +291,15 @@ impl Membership {
         }
     }
 
-    /// Becomes a node, with what it stated before a restart.
+    /// Joins the cluster, with the statements from before a restart.
     ///
     /// # Panics
     ///
-    /// Never: a configuration has no name that is none.
+    /// Never: the configuration has a valid name.
     pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
         if self.is_unwritten {
-            // Its next life begins with what is written down.
+            // The next run starts with what is saved.
             self.write_down();
         }
         let (was_apart, mut memory) = self.remembered(&node);
@@ -315,21 +318,21 @@ impl Membership {
         self.joined = clock::monotonic();
         self.is_caught_up = false;
         self.node = Some(Node::new(own, now, memory));
-        // Its incarnation is never used again.
+        // Save the incarnation, so that it is never used again.
         self.write_down();
         self.connection.reset();
         if was_apart {
-            // What this host stated and does not have any more it lifted meanwhile.
+            // Bans that ended on this host while it was away are lifted.
             self.state_own_bans(state, now, &self.stated_bans());
         }
-        // What was lifted right before a kill.
+        // Lifts from right before a crash.
         let all = self.all(state);
         self.put_in_force(state, now, all);
         info!(%node, stated, "a node of the cluster");
         node
     }
 
-    /// Is no node any more. What other nodes banned ends here.
+    /// Leaves the cluster. Bans of other nodes end here.
     pub fn leave(&mut self, state: &mut State) {
         self.remember_being_apart();
         self.node = None;
@@ -339,19 +342,19 @@ impl Membership {
         self.budgets.end();
     }
 
-    /// Whether what is stated now is heard when the store answers again.
+    /// Returns whether a statement of now will be heard when the store responds again.
     pub fn waits_for_store(&self) -> bool {
         self.connection.connected == Some(false)
     }
 
-    /// Takes notice that the store is connected to, and may have lost what this node stored.
+    /// Notes that the store is connected, and may have lost the messages of this node.
     pub fn reach(&mut self) {
         if let Some(node) = &mut self.node {
             node.store_again();
         }
     }
 
-    /// Takes notice that the store takes messages, or why it does not. Bans stay.
+    /// Records whether the store accepts messages, or why not. Bans stay.
     pub fn note_store(&mut self, state: &mut State, answer: Result<(), String>) {
         let url = self.url().unwrap_or_default();
         match answer {
@@ -371,7 +374,7 @@ impl Membership {
         }
     }
 
-    /// States the bans of this host that changed, and takes in what was read from the stream.
+    /// States the changed bans of this host, and processes messages from the stream.
     pub fn step(&mut self, state: &mut State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
         let now = self.now();
         self.budgets.follow(state);
@@ -386,7 +389,7 @@ impl Membership {
         self.put_in_force(state, now, changed);
     }
 
-    /// What is to be sent.
+    /// Returns the messages to send.
     pub fn outgoing(&mut self, state: &State) -> Vec<Outgoing> {
         let now = self.now();
         let Some(node) = &mut self.node else {
@@ -400,14 +403,14 @@ impl Membership {
         due
     }
 
-    /// Takes in parts of what a node stated, as the store has them.
+    /// Processes parts of a node's statements that the store has kept.
     pub fn hear_stored(&mut self, state: &mut State, heard: Vec<Heard>) {
         let now = self.now();
         let changed = self.hear(state, now, heard);
         self.put_in_force(state, now, changed);
     }
 
-    /// Takes messages in, and gives that of which something else may hold.
+    /// Processes messages, and returns the subjects that may have changed.
     fn hear(&mut self, state: &State, now: Now, heard: Vec<Heard>) -> Vec<Subject<ClusterKey>> {
         let mut changed = Vec::new();
         for Heard { arrival, message } in heard {
@@ -424,7 +427,7 @@ impl Membership {
 
     fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Subject<ClusterKey>> {
         self.deny(&received.denied);
-        // Which messages were heard, and what of them ended something, is not forgotten.
+        // Save which messages were heard, and which of them ended something.
         self.is_unwritten |= !received.changed.is_empty();
         received.changed
     }

@@ -1,25 +1,25 @@
-//! A connection to somebody that the configuration names, as it was last seen.
+//! A connection to a configured server, as it was last seen.
 
 use crate::clock;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// Whom to follow, and whether they answer.
+/// The wanted connection, and its state.
 #[derive(Debug)]
 pub struct Connection<T> {
     wish: watch::Sender<Option<T>>,
     /// `None` before the first answer or failure.
     pub connected: Option<bool>,
-    /// Since when that is so.
+    /// The time of the last change.
     pub since: Timestamp,
-    /// Why they do not answer, or what they say is not in force.
+    /// Why the server does not respond, or why its data is not in force.
     pub error: Option<String>,
-    /// How often they did not answer.
+    /// The number of failures to respond.
     pub failures: u64,
 }
 
 impl<T: Clone + PartialEq> Connection<T> {
-    /// A connection that is yet to be made.
+    /// Returns a connection that has not been made yet.
     pub fn new(wish: Option<T>) -> Self {
         Self {
             wish: watch::Sender::new(wish),
@@ -30,12 +30,12 @@ impl<T: Clone + PartialEq> Connection<T> {
         }
     }
 
-    /// Whom to follow, now and after each reload.
+    /// Returns the wanted connection, now and after each reload.
     pub fn wishes(&self) -> watch::Receiver<Option<T>> {
         self.wish.subscribe()
     }
 
-    /// Follows another one from here on, and tells whether that is another one.
+    /// Changes the wanted connection, and returns whether it is another one.
     pub fn wish(&mut self, wish: Option<&T>) -> bool {
         let is_other = self.wish.send_if_modified(|before| {
             let is_other = before.as_ref() != wish;
@@ -50,18 +50,18 @@ impl<T: Clone + PartialEq> Connection<T> {
         is_other
     }
 
-    /// What is reported of whom is followed; `None` where the configuration names nobody.
+    /// Returns a view of the configured server, if there is one.
     pub fn reported<R>(&self, view: impl FnOnce(&T) -> R) -> Option<R> {
         self.wish.borrow().as_ref().map(view)
     }
 
-    /// Forgets how it was.
+    /// Resets the state to that of a new connection.
     pub fn reset(&mut self) {
         (self.connected, self.error) = (None, None);
         self.since = clock::wall();
     }
 
-    /// Notes whether they answer, and tells whether that is new.
+    /// Records whether the server responds, and returns whether that changed.
     pub fn turn(&mut self, connected: bool, error: Option<String>) -> bool {
         self.error = error;
         let is_new = self.connected != Some(connected);
@@ -72,7 +72,7 @@ impl<T: Clone + PartialEq> Connection<T> {
         is_new
     }
 
-    /// Notes that they do not answer, and tells whether that is new.
+    /// Records that the server does not respond, and returns whether that is new.
     pub fn lose(&mut self, error: String) -> bool {
         self.failures += 1;
         self.turn(false, Some(error))

@@ -1,4 +1,4 @@
-//! What the local API of `CrowdSec` decides, in force; and how the connection to it is.
+//! Applies the decisions of the local API of `CrowdSec`, and tracks the connection to it.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,15 @@ use crate::{
     protected::Requester,
 };
 
-/// An answer tells how long a decision lasts from the moment at which it was made. Ends that differ by less are the same one.
+/// The API reports how long a decision lasts from the moment it was made. Ends that differ by less
+/// are equal.
 const SAME_END_NS: u64 = 2_000_000_000;
 
-/// The connection, as it was last seen.
+/// The connection to the API, and its decisions.
 #[derive(Debug)]
 pub struct CrowdsecFeed {
     connection: Connection<Crowdsec>,
-    /// What the API answered, until it is in force or refused.
+    /// An update that is neither applied nor refused yet.
     update: Option<Update>,
     is_settled: bool,
     pulled: Option<Timestamp>,
@@ -40,7 +41,7 @@ pub struct CrowdsecFeed {
 }
 
 impl CrowdsecFeed {
-    /// A connection that is yet to be made.
+    /// Returns a connection that has not been made yet.
     pub fn new(wish: Option<Crowdsec>) -> Self {
         Self {
             connection: Connection::new(wish),
@@ -53,24 +54,24 @@ impl CrowdsecFeed {
         }
     }
 
-    /// Which API is to be followed, now and after each reload.
+    /// Returns the API to follow, now and after each reload.
     pub fn wishes(&self) -> watch::Receiver<Option<Crowdsec>> {
         self.connection.wishes()
     }
 
-    /// Follows another configuration, where it is another one.
+    /// Applies another configuration.
     pub fn wish(&mut self, wish: Option<&Crowdsec>) {
         if self.connection.wish(wish) {
             self.decisions = 0;
         }
     }
 
-    /// Takes notice of what the API answered, to be proposed.
+    /// Stores an update, to be proposed.
     pub fn take(&mut self, update: Update) {
         self.update = Some(update);
     }
 
-    /// Takes in what the API answered, and gives the edits that bring the bans to it: what comes in the order of prefixes, before what goes.
+    /// Returns the edits that apply an update: additions ordered by prefix, then removals.
     fn answered(&mut self, state: &State, update: Update) -> Vec<Edit> {
         self.pulls += 1;
         self.pulled = Some(clock::wall());
@@ -105,7 +106,7 @@ impl CrowdsecFeed {
         edits
     }
 
-    /// Takes notice of what became of these edits: why they are not in force, or that they are.
+    /// Records whether the edits were applied, or why not.
     fn turn(&mut self, state: &State, error: Option<String>) {
         let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| !is_known) {
@@ -117,7 +118,7 @@ impl CrowdsecFeed {
         }
     }
 
-    /// Notes that the API does not answer. Its bans stay.
+    /// Records that the API does not respond. Its bans stay.
     pub fn lost(&mut self, state: &State, error: String) {
         if self.connection.lose(error) {
             let error = self.connection.error.as_ref();
@@ -129,14 +130,14 @@ impl CrowdsecFeed {
         }
     }
 
-    /// Whether all that the API decides is in force.
+    /// Returns whether all decisions of the API are in force.
     pub fn has_answered(&self) -> bool {
         self.connection.connected == Some(true)
             && self.connection.error.is_none()
             && self.pulled.is_some()
     }
 
-    /// How the connection is; `None` where the configuration names none.
+    /// Returns the status of the connection, if it is configured.
     pub fn status(&self, state: &State) -> Option<CrowdsecStatus> {
         let ignored = Ignored::VARIANTS.iter().copied();
         let ignored = ignored.map(|reason| {
@@ -160,7 +161,7 @@ impl CrowdsecFeed {
         })
     }
 
-    /// Counts decisions that ban nobody; the first of each kind is logged.
+    /// Counts decisions that ban nothing, and logs the first of each kind.
     fn ignore(&mut self, reason: Ignored, count: u64, value: &str) {
         let counted = self.ignored.entry(reason).or_insert(0);
         if *counted == 0 {
@@ -199,7 +200,7 @@ impl Feed for CrowdsecFeed {
     }
 }
 
-/// The ends of its bans.
+/// Returns the ends of its bans.
 pub fn ends(state: &State) -> Vec<Edit> {
     bans(state).map(|prefix| edit(prefix, None)).collect()
 }
@@ -210,7 +211,7 @@ fn bans(state: &State) -> impl Iterator<Item = Prefix> {
         .map(|(prefix, _)| *prefix)
 }
 
-/// Those that have not ended; the others are forgotten with the next tick.
+/// Counts its bans that have not ended. The next tick removes the others.
 fn lasting_bans(state: &State) -> usize {
     let now = clock::now();
     let bans = state.intent.bans().iter();

@@ -1,7 +1,8 @@
-//! Bans that policies made in the kernel are adopted: kept in the database, lengthened, and enforced as manual ones are.
+//! Adopts the bans that policies made in the kernel: stores them, lengthens them, and enforces them
+//! like manual ones.
 //!
-//! An event of the program only says that there is something to adopt; what it is lies in the kernel's map. So nothing is
-//! lost when events are, or while there is no daemon.
+//! An event of the program is only a hint; the bans themselves are in a map of the kernel. So none
+//! is lost if events are, or while no daemon runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,50 +22,52 @@ use tracing::{info, warn};
 use super::Feed;
 use crate::{clock, control::state::State, protected::Requester};
 
-/// Of how many sources it is reported that their bans are lifted.
+/// The most sources whose lifted bans are reported.
 const LIFTED_MAX: usize = 1024;
 
-/// How often it is reported that a dry run would have banned a source, and of how many sources.
+/// How often, and for how many sources, a would-be ban of a dry run is reported.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
 const WOULD_BE_MAX: usize = 4096;
 
-/// What the controller knows of the bans that it adopted.
+/// The adopted bans.
 #[derive(Clone, Debug, Default)]
 pub struct Detections {
-    /// How many, by policy, since the daemon started.
+    /// Adopted bans by policy, since the daemon started.
     pub by_policy: BTreeMap<String, u64>,
-    /// How many the kernel had made when they were last looked for; `None` where they are to be looked for whatever it counted.
+    /// The kernel's count of bans at the last look. `None` forces another look.
     counted: Option<u64>,
-    /// Whose bans were lifted, as it was reported.
+    /// Sources whose bans were lifted, as reported.
     lifted: BTreeSet<Prefix>,
-    /// Whom a dry run would have banned, and when that was reported.
+    /// Sources that a dry run would have banned, and when that was reported.
     would_be: BTreeMap<Prefix, std::time::Instant>,
-    /// Those that are about to be adopted.
+    /// Bans about to be adopted.
     due: Due,
 }
 
-/// What is to become of the bans that the kernel made.
+/// Bans of the kernel to be processed.
 #[derive(Clone, Debug, Default)]
 struct Due {
-    /// The policies of those that are adopted, one for each.
+    /// The policy of each adopted ban.
     policies: Vec<String>,
-    /// All of them, which the kernel is to forget.
+    /// All of them, for the kernel to remove.
     found: Vec<(IpAddr, Detected)>,
     counted: u64,
 }
 
 impl Detections {
-    /// Has them looked for although the kernel may have counted none.
+    /// Forces a look for bans even if the kernel has counted none.
     pub fn look_again(&mut self) {
         self.counted = None;
     }
 
-    /// Whether a source whose ban is lifted was not reported before. One that floods is banned again and again.
+    /// Returns whether the lifted ban of a source is reported for the first time. A flooding source
+    /// is banned again and again.
     fn is_news(&mut self, source: Prefix) -> bool {
         self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
     }
 
-    /// Whether a source that a dry run would have banned was not reported for an hour. It goes on, and would be again and again.
+    /// Returns whether the would-be ban of a source was not reported for an hour, as it keeps
+    /// recurring.
     fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
         let is_recent = |reported: &std::time::Instant| clock::elapsed(*reported) < WOULD_BE_EVERY;
         if self.would_be.get(&source).is_some_and(is_recent) {
@@ -81,11 +84,12 @@ impl Detections {
     }
 }
 
-/// Adopts the bans that there are, and has the kernel forget them: all, or none. Where the kernel counted no further one, none is due.
+/// Adopts all bans in the kernel and removes them there, or none. If the kernel has counted no
+/// further ban, nothing is due.
 impl Feed for Detections {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let datapath = state.enforcer.datapath();
-        // Counted first: a ban that comes in between is looked for once more.
+        // Read the count first: a ban in between leads to another look.
         let counted = datapath.tally()?.detections[Detection::Banned as usize];
         let mut due = Due {
             counted,
@@ -145,8 +149,8 @@ impl Feed for Detections {
     }
 }
 
-/// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
-/// it. This is the one place where what is found by itself is vetted.
+/// Returns whether detection may never ban a source: because it is allowed as a whole, or contains
+/// an address that this host needs. All automatic findings are vetted here.
 pub fn is_exempt(state: &State, source: Prefix) -> bool {
     if state.protection.vet(source, Requester::Detection).is_err() {
         return true;
@@ -156,19 +160,19 @@ pub fn is_exempt(state: &State, source: Prefix) -> bool {
         .any(|prefix| state.intent.is_allowed(prefix))
 }
 
-/// What a source gets that a policy banned.
+/// The ban of a source that a policy detected.
 pub struct Sentence {
     since: Instant,
     until: Instant,
     forget: Instant,
     policy: String,
-    /// How many bans it had with this one.
+    /// The number of bans of the source, including this one.
     bans: u32,
     reason: String,
 }
 
 impl Sentence {
-    /// What the intent says of a ban of the kernel.
+    /// Derives the ban from one of the kernel and the offences of the source.
     pub fn new(state: &State, source: Prefix, ban: &Detected) -> Self {
         let found = state.compiled.policies.banning(ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
@@ -189,7 +193,7 @@ impl Sentence {
         }
     }
 
-    /// The ban as it is kept.
+    /// Returns the row of the ban.
     pub fn row(&self) -> EntryRow {
         EntryRow {
             until: self.until,
@@ -199,7 +203,7 @@ impl Sentence {
         }
     }
 
-    /// The ban, unless it has ended, and what is remembered.
+    /// Returns the edits for the ban, unless it has ended, and for the offences.
     fn edits(&self, source: Prefix, now: Instant) -> impl Iterator<Item = Edit> + use<> {
         let ban = (now < self.until).then(|| Edit::Ban(source, Origin::Detected, Some(self.row())));
         let offence = Offence {
@@ -223,7 +227,7 @@ mod tests {
         assert!(!detections.is_news_of_dry_run(source));
         assert!(detections.is_news_of_dry_run("192.0.2.2".parse().unwrap()));
         let reported = detections.would_be.get_mut(&source).unwrap();
-        // A machine that runs for less has no such moment.
+        // The machine may have booted more recently than that.
         if let Some(before) = reported.checked_sub(WOULD_BE_EVERY) {
             *reported = before;
             assert!(detections.is_news_of_dry_run(source));

@@ -1,6 +1,7 @@
-//! What has expired: bans, allows, limits and entries of lists, and sources that were quiet for long enough.
+//! Removes expired bans, allows, limits and list entries, and the offences of sources that were
+//! quiet for long enough.
 //!
-//! The kernel ends them by itself. The database forgets them later, and a daemon that starts forgets them too.
+//! The kernel ends them on its own. The database removes them later, or when the daemon starts.
 
 use std::time::Duration;
 
@@ -19,14 +20,14 @@ use crate::{
     control::{reports::cause::Cause, state::State},
 };
 
-/// How often entries of lists that have ended are forgotten.
+/// How often expired list entries are removed.
 const PRUNE: Duration = Duration::from_mins(1);
 
-/// What has ended. Entries of lists are forgotten at once where they allow, and else from time to time: the kernel lets nobody be banned by
-/// them.
+/// Removes expired rows. Entries of allow lists are removed at once, those of ban lists from time
+/// to time, because the kernel already ignores them.
 #[derive(SmartDefault)]
 pub struct Ended {
-    /// When entries of lists were last forgotten; at first as if that had been a moment ago.
+    /// When list entries were last removed. Starts at the current time.
     #[default(clock::monotonic())]
     pruned: std::time::Instant,
 }

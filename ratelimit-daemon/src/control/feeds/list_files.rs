@@ -1,4 +1,4 @@
-//! Lists as their files are: what was read from a file takes the place of the list.
+//! Replaces lists with the content of their files.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::control::{
     state::State,
 };
 
-/// Reads the files of all lists at the start, and puts the configuration in force with them: one
-/// step, as a reload is. Lists whose files it does not name any more go. What cannot be read stays
-/// as it was. How it went is logged.
+/// Reads the files of all lists at start, and applies the configuration with them in one step, like
+/// a reload. Removes lists whose files it no longer names. Lists that cannot be read stay as they
+/// are. Logs the result.
 pub fn read_all(state: &mut State, files: &mut ListFiles) {
     let config = state.intent.config.clone();
     let (lists, failed) = ConfiguredLists::read_some(configured::files(&config));
@@ -44,7 +44,7 @@ pub fn read_all(state: &mut State, files: &mut ListFiles) {
     }
 }
 
-/// The same where the lists before have to go first.
+/// Reads the files one by one, after removing old lists to make room.
 fn read_one_by_one(state: &mut State, files: &mut ListFiles) {
     for name in not_named(&state.intent, &state.intent.config) {
         let (_, edit) = state.intent.list_edit(&name, None);
@@ -63,7 +63,7 @@ fn read_one_by_one(state: &mut State, files: &mut ListFiles) {
     }
 }
 
-/// Puts what was read from a file in the place of the list, unless a reload came in between. How it went is logged.
+/// Replaces a list with the content of its file, unless a reload came in between. Logs the result.
 pub fn take(
     state: &mut State,
     files: &mut ListFiles,

@@ -1,7 +1,9 @@
-//! `rlctl pass-all`: everything passes until somebody ends it. That it does is reported everywhere meanwhile.
+//! `rlctl pass-all`: all packets pass until it is turned off. This is reported everywhere in the
+//! meantime.
 //!
-//! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
-//! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
+//! A file in the state directory records it. A file that exists but cannot be parsed still counts,
+//! because an operator had a reason to create it. The kernel is changed first, so neither turning
+//! it on nor turning it off waits for a disk.
 
 use std::{io, path::Path, time::Duration};
 
@@ -23,14 +25,14 @@ use crate::{
     },
 };
 
-/// The longest time that is not "until somebody ends it": a year.
+/// The longest limited duration: a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
-/// What is written down.
+/// The content of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Document {
     status: PassAllStatus,
-    /// Its end on the monotonic clock, for as long as the machine is not booted again.
+    /// Its end on the monotonic clock, valid within this boot.
     until_boot_ns: Option<u64>,
     boot: String,
 }
@@ -40,7 +42,7 @@ impl Document {
         self.boot == clock::boot_id()
     }
 
-    /// Its end on the clock of the kernel; never longer from now on than it was to last.
+    /// Returns its end on the clock of the kernel, at most its full duration from now.
     fn until(&self) -> Instant {
         let Some(until) = self.status.until else {
             return FOREVER;
@@ -54,19 +56,19 @@ impl Document {
     }
 }
 
-/// Whether everything passes, and how that is kept.
+/// The state of pass-all, and its file.
 pub struct PassAll {
     kept: StateFile<Document>,
     opened: Option<Opened>,
     reminder: Reminder,
-    /// Whether it is about to be ended, as its time is over.
+    /// Whether it is about to end because it expired.
     is_ending: bool,
 }
 
-/// That everything passes.
+/// An active pass-all.
 pub struct Opened {
     document: Document,
-    /// When that ends, on the clock of the kernel, which ends it by itself.
+    /// Its end on the clock of the kernel, which ends it on its own.
     pub until: Instant,
 }
 
@@ -80,11 +82,11 @@ impl From<Document> for Opened {
 }
 
 impl PassAll {
-    /// What the state directory says.
+    /// Restores the state from the state directory.
     pub fn restore(directory: &Path) -> Self {
         let kept = StateFile::new(directory, "pass-all.json");
         let opened = kept.read().unwrap_or_else(|error| {
-            // Whether there is a file is not known: nothing opens for that.
+            // Whether the file exists is unknown, so treat it as missing.
             let failed = error.downcast_ref::<io::Error>();
             if failed.is_some_and(|failed| failed.kind() == io::ErrorKind::PermissionDenied) {
                 error!(
@@ -117,7 +119,7 @@ impl PassAll {
         restored
     }
 
-    /// Takes notice that everything passes from here on, or that nothing does any more: `author` says so, or its time is over.
+    /// Records that pass-all was turned on or off by `author`, or that it expired.
     pub fn note(&mut self, opened: Option<Opened>, author: Option<&str>) {
         match (&opened, author) {
             (Some(_), _) => {}
@@ -132,28 +134,28 @@ impl PassAll {
         self.report();
     }
 
-    /// What was put in force last, however short it is.
+    /// Returns the last pass-all, even if it has just expired.
     pub fn last(&self) -> Option<&PassAllStatus> {
         document(self.opened.as_ref()).map(|document| &document.status)
     }
 
-    /// Since when, until when, by whom; `None` when packets are judged.
+    /// Returns its status while it is active.
     pub fn status(&self) -> Option<&PassAllStatus> {
         self.last().filter(|_| !self.is_over())
     }
 
-    /// Until when the kernel lets everything pass.
+    /// Returns until when the kernel passes all packets.
     pub fn until(&self) -> Option<Instant> {
         self.opened.as_ref().map(|opened| opened.until)
     }
 
-    /// Why the state directory says something else.
+    /// Returns why the file is outdated, if it is.
     pub fn behind(&self) -> Option<&str> {
         self.kept.behind()
     }
 
-    /// Whether its time is over by the clock of the kernel, or of another boot by that of the wall, which may have been wrong when the
-    /// machine came up.
+    /// Returns whether it has expired: by the clock of the kernel, or after a reboot by the wall
+    /// clock, which may have been wrong at boot.
     fn is_over(&self) -> bool {
         let Some(Opened { document, until }) = &self.opened else {
             return false;
@@ -180,7 +182,7 @@ impl PassAll {
     }
 }
 
-/// Ends it where its time is over, and says from time to time that it is on.
+/// Ends an expired pass-all, and repeats a warning while it is on.
 impl Feed for PassAll {
     const CAUSE: Cause<'static> = Cause::Time;
 
@@ -215,7 +217,7 @@ fn document(opened: Option<&Opened>) -> Option<&Document> {
     opened.map(|opened| &opened.document)
 }
 
-/// That everything passes for a time, or until it is ended.
+/// Parses a request to turn it on for a time, or until it is turned off.
 pub fn asked(request: &PassAllRequest, author: &str) -> Result<Opened, Refused> {
     let duration = request.seconds.map(duration).transpose()?;
     let until = duration.map(clock::after);

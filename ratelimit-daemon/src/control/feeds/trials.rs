@@ -1,5 +1,5 @@
-//! The texts in force, and the trial that they may be on: a configuration holds for a time, and then the one before comes back unless
-//! somebody confirms it.
+//! The texts in force, and trials: a configuration applies for a time, and is then rolled back
+//! unless it is confirmed.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,39 +29,37 @@ use crate::{
     },
 };
 
-/// The texts in force, and the trial that they may be on.
 pub struct Trials {
-    /// What a start falls back to.
+    /// The fallback for a start.
     pub last_good: LastGood,
     kept: StateFile<Trial>,
-    /// The file that the daemon reads when it starts; `None` when it was started without one.
+    /// The file that the daemon reads at start, if any.
     main: Option<PathBuf>,
     texts: Vec<File>,
     pub(crate) trial: Option<Trial>,
-    /// The last reload that made something different, and can be taken back as a trial is.
+    /// The last reload with changes, which `rlctl rollback` can undo like a trial.
     reloaded: Option<Trial>,
 }
 
-/// A configuration that is to be in force.
+/// A configuration to put in force.
 pub struct Next {
-    /// It and its lists.
     pub(crate) config: Config,
     pub(crate) lists: ConfiguredLists,
     pub(crate) why: Why,
 }
 
-/// Why it is to be in force, with what holds then.
+/// The reason for a change of configuration, with the texts or the trial it results in.
 pub enum Why {
-    /// The files say so.
+    /// The files on disk changed.
     Reload(Vec<File>),
-    /// Somebody tries it.
+    /// A trial begins.
     Trial(Trial),
-    /// It was before the trial that ends with it.
+    /// A trial is rolled back.
     Rollback(Trial),
 }
 
 impl Why {
-    /// Why entries go that go with it.
+    /// Returns the cause to report for entries that go with it.
     pub const fn cause(&self) -> Cause<'static> {
         match self {
             Self::Rollback(_) => Cause::Rollback,
@@ -71,10 +69,10 @@ impl Why {
 }
 
 impl Trials {
-    /// Those of the configuration that the daemon starts with.
+    /// Restores the trial of the configuration at start.
     pub fn restore(config: &Config, directory: &Path) -> Self {
         let kept = Trial::kept(directory);
-        // What is damaged was reported by `resume`, and does not hold.
+        // `resume` has already reported and ignored a damaged record.
         let trial = kept.read().ok().flatten();
         let main = trial.as_ref().map(|trial| trial.main.clone());
         let trial = trial.as_ref().and_then(left_of);
@@ -88,7 +86,7 @@ impl Trials {
         }
     }
 
-    /// Keeps what is in force as what a start falls back to, unless it is on trial.
+    /// Stores the texts in force as the fallback for a start, unless they are on trial.
     pub fn keep_last_good(&mut self) {
         let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);
         if !is_pending {
@@ -96,7 +94,7 @@ impl Trials {
         }
     }
 
-    /// Reports the end of a trial whose beginning was reported, where no daemon ran at its deadline.
+    /// Reports the end of a trial at whose deadline no daemon ran.
     pub fn report_end(&self, journal: &mut Journal) {
         let ended = self.kept.read().ok().flatten();
         let ended = ended.filter(|trial| matches!(trial.outcome, Outcome::RolledBack { .. }));
@@ -109,29 +107,28 @@ impl Trials {
         }
     }
 
-    /// Takes notice of the texts that the daemon started with, unless a trial says which hold.
+    /// Records the texts at start, unless a trial determines them.
     pub fn started_with(&mut self, texts: Vec<File>) {
         if self.trial.is_none() && !texts.is_empty() {
             self.texts = texts;
         }
     }
 
-    /// The texts in force; none where the daemon was started without a file.
+    /// Returns the texts in force. Empty if the daemon was started without a file.
     pub fn texts(&self) -> &[File] {
         &self.texts
     }
 
-    /// The file that the daemon reads when it starts.
     pub fn main(&self) -> Option<&Path> {
         self.main.as_deref()
     }
 
-    /// The last trial, as far as it matters.
+    /// Returns the last trial, as long as it matters.
     pub fn attempt(&self) -> Option<Attempt> {
         self.trial.as_ref().map(Trial::attempt)
     }
 
-    /// Refuses what would put another configuration under the one that is tried.
+    /// Refuses to change the configuration beneath a pending trial.
     pub fn require_none_pending(&self) -> Result<(), Refused> {
         match self.trial.as_ref().filter(|trial| trial.is_pending()) {
             None => Ok(()),
@@ -144,7 +141,7 @@ impl Trials {
         }
     }
 
-    /// Refuses texts that would bring back what was before a configuration that was confirmed.
+    /// Refuses texts that would undo a confirmed configuration.
     fn require_saved(&self, texts: &[File]) -> Result<(), Refused> {
         let is_confirmed = |trial: &&Trial| matches!(trial.outcome, Outcome::Confirmed { .. });
         let trial = self.trial.as_ref().filter(is_confirmed);
@@ -162,13 +159,13 @@ impl Trials {
         }
     }
 
-    /// The configuration that comes back where nobody confirms the one on trial.
+    /// Returns the configuration to roll back to unless the trial is confirmed.
     pub fn before(&self) -> Option<Config> {
         let trial = self.trial.as_ref().filter(|trial| trial.is_pending())?;
         config::parse(&trial.before).ok().map(|(config, _)| config)
     }
 
-    /// Takes notice of what became of a configuration that was to be in force.
+    /// Records whether a configuration was put in force.
     pub fn settle(&mut self, why: Why, is_in_force: bool) {
         match (why, is_in_force) {
             (Why::Reload(texts), true) => {
@@ -190,7 +187,7 @@ impl Trials {
         }
     }
 
-    /// The files as they were read.
+    /// Returns the files as they were read, for a reload.
     pub fn reload(&self, candidate: Candidate, discard: bool) -> Result<Next, Refused> {
         self.require_none_pending()?;
         if !discard {
@@ -202,7 +199,7 @@ impl Trials {
         Ok(Next { config, lists, why })
     }
 
-    /// A configuration that is on trial for a time.
+    /// Begins a trial.
     pub fn begin(
         &mut self,
         candidate: Candidate,
@@ -221,7 +218,7 @@ impl Trials {
             until_boot_ns: until.as_nanos(),
             boot: clock::boot_id(),
         };
-        // Written down first: if the daemon ends now, the configuration before comes back too.
+        // Save the trial first, so that the next start rolls back if the daemon dies.
         self.kept.replace(Some(&trial))?;
         report(&candidate.warnings);
         let attempt = trial.attempt();
@@ -230,19 +227,20 @@ impl Trials {
         Ok((attempt, Next { config, lists, why }))
     }
 
-    /// Keeps the configuration that is on trial.
+    /// Confirms the configuration on trial.
     pub fn confirm(&mut self) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
         trial.outcome = Outcome::Confirmed { at: clock::wall() };
         let left = left_of(&trial);
-        // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
+        // Unless the confirmation is saved, the next start would roll back, so it fails.
         self.kept.replace(left.as_ref())?;
         self.trial = left;
         self.reloaded = None;
         Ok(trial.attempt())
     }
 
-    /// The configuration that was before the one on trial, or else before the last reload. Lists that could not be read stay as they are.
+    /// Returns the configuration before the trial or, without one, before the last reload. Lists
+    /// that could not be read stay as they are.
     pub fn roll_back(&self, lists: ConfiguredLists) -> Result<(Attempt, Next), Refused> {
         let mut trial = self.returning()?;
         let config = before(&trial)?;
@@ -252,19 +250,19 @@ impl Trials {
         Ok((attempt, Next { config, lists, why }))
     }
 
-    /// Takes notice of texts that nobody may take back by saying nothing, and of what is left of a trial.
+    /// Records the texts that are now permanent, and what remains of a trial.
     fn holds(&mut self, texts: Vec<File>, left: Option<Trial>) {
         self.texts = texts;
         self.kept.keep(left.as_ref());
         self.trial = left;
     }
 
-    /// Why the state directory says something else.
+    /// Returns why the record is outdated, if it is.
     pub fn behind(&self) -> Option<&str> {
         self.kept.behind()
     }
 
-    /// Remembers what was in force before a reload.
+    /// Remembers the texts before a reload.
     fn note_reload(&mut self, texts: &[File]) {
         let Some(main) = self.main.clone() else {
             return;
@@ -281,7 +279,7 @@ impl Trials {
         }
     }
 
-    /// What a rollback takes back: the trial that is pending, or the last reload.
+    /// Returns what a rollback undoes: the pending trial, or the last reload.
     fn returning(&self) -> Result<Trial, Refused> {
         self.pending()
             .or_else(|refused| self.reloaded.clone().ok_or(refused))
@@ -295,7 +293,7 @@ impl Trials {
         })
     }
 
-    /// The file that a reload begins with.
+    /// Returns the main file for a reload.
     pub fn reloaded_file(&self) -> Result<PathBuf, Refused> {
         self.require_none_pending()?;
         self.main().map(Path::to_owned).ok_or_else(|| {
@@ -303,7 +301,7 @@ impl Trials {
         })
     }
 
-    /// What a request to try a configuration is measured by.
+    /// Returns the context in which a request to try a configuration is checked.
     pub fn measure(&self, in_force: &Config, is_root: bool) -> Result<Measure, Refused> {
         self.require_none_pending()?;
         let main = self.main().map(Path::to_owned).ok_or_else(|| {
@@ -316,7 +314,7 @@ impl Trials {
         })
     }
 
-    /// The files of the lists that come back with the configuration before the one on trial.
+    /// Returns the list files of the configuration before the trial.
     pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
         let before = before(&self.returning()?)?;
         let files = configured::files(&before);
@@ -325,7 +323,7 @@ impl Trials {
             .collect())
     }
 
-    /// Whether the time of a trial is over, so that the configuration before is to come back.
+    /// Returns whether the trial has expired and is to be rolled back.
     pub fn is_over(&mut self) -> bool {
         let Trials { kept, trial, .. } = self;
         kept.catch_up(trial.as_ref());
@@ -334,13 +332,13 @@ impl Trials {
     }
 }
 
-/// What is left of a trial that has ended: it matters as long as the file on the disk says something else.
+/// Returns a trial that has ended if it still matters because the file on disk differs.
 fn left_of(trial: &Trial) -> Option<Trial> {
     let disk = config::read(&trial.main).unwrap_or_default();
     trial.is_of(&disk).then(|| trial.clone())
 }
 
-/// The configuration before a trial.
+/// Parses the configuration before a trial.
 fn before(trial: &Trial) -> Result<Config, Refused> {
     let parsed = config::parse(&trial.before).map_err(|error| {
         Refused::because(format!("cannot parse the previous configuration: {error}"))

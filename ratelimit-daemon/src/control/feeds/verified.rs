@@ -7,7 +7,8 @@ use tracing::warn;
 
 use crate::{clock, control::state::State};
 
-/// They are counted again after so long, as some end, and else once in a second in which a source proved itself.
+/// They are counted again after so long, as some end, and else once in a second in which a source
+/// proved itself.
 const COUNTED_EVERY: Duration = Duration::from_secs(10);
 
 /// The sources that are verified, as they were counted last.

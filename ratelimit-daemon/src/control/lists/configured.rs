@@ -1,6 +1,5 @@
-//! The lists that a configuration names, as their files are, to be put in force with it.
-//!
-//! To read them needs nothing of the controller.
+//! Reads the list files of a configuration, to be put in force with it. Needs nothing of the
+//! controller.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,7 +43,7 @@ impl ConfiguredLists {
         files.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Reads those of these files that can be read, and answers why the others cannot.
+    /// Reads those of the files that can be read, and returns why the others cannot.
     pub fn read_some(
         files: impl IntoIterator<Item = ListFile>,
     ) -> (Self, Vec<(Arc<str>, Refused)>) {
@@ -61,13 +60,14 @@ impl ConfiguredLists {
     }
 }
 
-/// The files of the lists of a configuration.
+/// Returns the list files of a configuration.
 pub fn files(config: &Config) -> impl Iterator<Item = ListFile> {
     let lists = config.lists.iter();
     lists.map(|(name, config)| ListFile::new(name, config))
 }
 
-/// Refuses to try a configuration that reads a list from a file which was imported: it could not come back with the one before.
+/// Refuses a trial that would replace an imported list with a file: a rollback could not restore
+/// it.
 pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Refused> {
     let mut lists = intent.lists().iter();
     let replaced =
@@ -83,19 +83,19 @@ pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Ref
     }
 }
 
-/// What becomes of lists when a configuration takes the place of another one.
+/// Changes of lists when a configuration replaces another.
 #[derive(Default)]
 pub struct ListChanges {
-    /// What is to be done in the same step.
+    /// The edits for the same step.
     pub edits: Vec<Edit>,
     /// The lists whose files were read.
     pub(crate) read: Vec<(Arc<str>, ListRead)>,
-    /// Those that are not configured any more, with how many entries.
+    /// Lists that are no longer configured, with the number of their entries.
     pub(crate) gone: Vec<(Arc<str>, usize)>,
 }
 
 impl ListChanges {
-    /// Takes notice of lists that were put in force with `config`, and logs what became of them.
+    /// Records lists that were put in force with `config`, and logs the results.
     pub(crate) fn note(&self, files: &mut ListFiles, config: &Config) {
         files.retain(&config.lists);
         for (name, read) in &self.read {
@@ -104,7 +104,7 @@ impl ListChanges {
         }
     }
 
-    /// What is different, a line each.
+    /// Describes the differences, one per line.
     pub(crate) fn reported(&self) -> Vec<String> {
         let gone = self.gone.iter();
         let gone =
@@ -115,7 +115,8 @@ impl ListChanges {
     }
 }
 
-/// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
+/// Returns the changes from the current lists to those of `config`. Removes lists of files that it
+/// does not name.
 pub fn changes(
     intent: &Intent,
     protected: &Protected,

@@ -1,7 +1,8 @@
-//! A copy of each list that was imported, beside the database: where that is lost, nothing else tells such a list again.
+//! Copies of imported lists next to the database, because nothing else can restore such a list if
+//! the database is lost.
 //!
-//! It has the lines of `rlctl export`, so `rlctl import` takes it. A thread of its own writes it: a million entries take half a second,
-//! and a disk that is full as long as it is full.
+//! They are in the format of `rlctl export`, so `rlctl import` reads them. A separate thread writes
+//! them: a million entries take half a second, and a full disk may block it for any time.
 
 use std::{
     collections::BTreeMap,
@@ -28,20 +29,19 @@ use crate::{
 };
 
 const ENDING: &str = "jsonl";
-/// How long what could not be written waits for the next try.
+/// How long to wait after a failed write.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The lists of which copies are to be as they are here, or gone.
+/// The lists whose copies are to be written, or removed if `None`.
 type Wanted = BTreeMap<Arc<str>, Option<Arc<List>>>;
 
-/// The copies.
 pub struct ListCopies {
     directory: PathBuf,
     writer: Option<(mpsc::Sender<Wanted>, thread::JoinHandle<()>)>,
 }
 
 impl ListCopies {
-    /// Those in the state directory `state`.
+    /// Opens the copies in the state directory.
     pub fn beside(state: &Path) -> Self {
         Self {
             directory: state.join("lists"),
@@ -49,7 +49,7 @@ impl ListCopies {
         }
     }
 
-    /// Brings the copies to the lists that there are, where they are others.
+    /// Updates copies that differ from the current lists.
     pub fn reconcile(&mut self, lists: &BTreeMap<Arc<str>, Arc<List>>) {
         let imported = lists.iter().filter(|(_, list)| list.file.is_none());
         let imported: BTreeMap<_, _> = imported.collect();
@@ -64,7 +64,7 @@ impl ListCopies {
         self.write(wanted);
     }
 
-    /// Has the copies of lists that were changed written, as these are among all `lists`.
+    /// Updates the copies of the lists that `edits` changed.
     pub fn keep(&mut self, edits: &[Edit], lists: &BTreeMap<Arc<str>, Arc<List>>) {
         let wanted = edits.iter().filter_map(|edit| {
             let Edit::List(name, ..) = edit else {
@@ -76,7 +76,7 @@ impl ListCopies {
         self.write(wanted.collect());
     }
 
-    /// The lists of all copies. What is wrong in one is left out.
+    /// Reads the lists of all copies. Invalid lines are skipped.
     pub fn read(&self) -> Vec<(Arc<str>, List)> {
         let names = names(&self.directory).into_iter();
         let read = names.filter_map(|name| match self.read_one(&name) {
@@ -90,11 +90,11 @@ impl ListCopies {
         read.collect()
     }
 
-    /// Waits until what is wanted was tried.
+    /// Waits until everything was tried.
     pub fn finish(&mut self) {
         if let Some((wanted, thread)) = self.writer.take() {
             drop(wanted);
-            // One that panicked has said so.
+            // A panic was already logged.
             let _ = thread.join();
         }
     }
@@ -108,11 +108,11 @@ impl ListCopies {
             let (sender, receiver) = mpsc::channel();
             (sender, thread::spawn(move || run(&directory, &receiver)))
         });
-        // One that panicked has said so.
+        // A panic was already logged.
         let _ = writer.send(wanted);
     }
 
-    /// Since when the list of a copy is as it is.
+    /// Returns the date of the list in a copy.
     fn since(&self, name: &str) -> Option<Timestamp> {
         let file = fs::File::open(file(&self.directory, name)).ok()?;
         let mut first = String::new();
@@ -155,7 +155,7 @@ impl Drop for ListCopies {
     }
 }
 
-/// Writes what is wanted, until nobody wants anything any more and it was tried once.
+/// Writes wanted copies until all senders are gone, and tries each at least once.
 fn run(directory: &Path, wishes: &mpsc::Receiver<Wanted>) {
     let mut wanted = Wanted::new();
     let mut reminder = Reminder::default();

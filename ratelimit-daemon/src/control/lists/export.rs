@@ -15,23 +15,24 @@ use ratelimit_core::{
 
 use crate::{clock, control::time::lifetime};
 
-/// Entries that are written at once.
+/// Entries per write.
 const PART: usize = 4096;
 
 /// A ban with its key.
 pub type BanEntry = (Prefix, Origin, EntryRow);
 
-/// What is to be written beside bans, which are asked for part by part: those that are there all the while are in it once.
+/// An export of everything but bans. Bans are read in parts: those that exist all the time appear
+/// once.
 #[derive(Clone, Debug)]
 pub struct Export {
     format: ExportFormat,
-    /// Whether bans are asked for.
+    /// Whether bans are requested.
     pub has_bans: bool,
     allows: Vec<(Prefix, EntryRow)>,
     lists: Vec<(Arc<str>, Arc<List>)>,
 }
 
-/// What is asked for.
+/// Prepares the requested export.
 pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refused> {
     let what = request.what;
     let name = request.list.as_deref().unwrap_or_default();
@@ -59,7 +60,7 @@ pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refuse
     })
 }
 
-/// The next bans behind one, in the order of prefixes; none behind the last.
+/// Returns the next bans after `behind`, ordered by prefix. Empty at the end.
 pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
     let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
     let bans = intent.bans().range((behind, Bound::Unbounded));
@@ -72,7 +73,7 @@ pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanE
 }
 
 impl Export {
-    /// A list, with all that is known of its entries.
+    /// Exports a single list with all details of its entries.
     pub fn of_list_alone(name: Arc<str>, list: Arc<List>) -> Self {
         Self {
             format: ExportFormat::Json,
@@ -82,14 +83,14 @@ impl Export {
         }
     }
 
-    /// The lines of bans.
+    /// Formats bans.
     pub fn of_bans(&self, bans: &[BanEntry]) -> String {
         let bans = bans.iter();
         let rows = bans.map(|(prefix, origin, row)| (*prefix, origin, row));
         self.of_rows(Action::Ban, rows)
     }
 
-    /// The lines of all that are no bans, part by part.
+    /// Formats everything but bans, part by part.
     pub fn others(&self) -> impl Iterator<Item = String> + '_ {
         let allows = self.allows.chunks(PART).map(|part| self.of_allows(part));
         let lists = self.lists.iter().flat_map(|(name, list)| {

@@ -1,4 +1,4 @@
-//! The files of lists, read beside the controller.
+//! Reads the files of lists on other threads.
 
 use std::{
     io,
@@ -15,22 +15,23 @@ use ratelimit_core::{
     lists::Reading,
 };
 
-/// A file to be read. That takes a while and needs nothing of the controller.
+/// A file to read. That may take long, and needs nothing of the controller.
 #[derive(Clone, Debug)]
 pub struct ListFile {
     /// The name of the list.
     pub name: Arc<str>,
-    /// What the configuration says of it.
+    /// The table of the configuration.
     pub config: ListConfig,
-    /// Is held as long as somebody reads the file, or waits for a file system that does not answer.
+    /// Held while a thread reads the file, or waits for a file system that does not respond.
     pub(crate) reader: Arc<()>,
 }
 
-/// How long a file system may take to answer, for all files that are read together, and for each of them behind one that does not.
+/// How long a file system may take, for all files that are read together, and for each file after
+/// one that did not respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_LEFT: Duration = Duration::from_secs(1);
 impl ListFile {
-    /// The file of a list.
+    /// Returns the file of a list.
     pub fn new(name: &str, config: &ListConfig) -> Self {
         Self {
             name: name.into(),
@@ -44,19 +45,20 @@ impl ListFile {
         self.read_by(&Deadline::default())
     }
 
-    /// The same of one of several files, whose file systems may take until `deadline` to answer.
+    /// Reads one of several files, whose file systems must respond before `deadline`.
     pub fn read_by(&self, deadline: &Deadline) -> Result<Reading, Refused> {
         list_file::take(&self.config, self.bytes_by(deadline), clock::wall())
     }
 
-    /// What stands in the file. A thread of its own waits for the file system, which may never answer.
+    /// Reads the bytes of the file. A separate thread waits for the file system, which may never
+    /// respond.
     fn bytes_by(&self, deadline: &Deadline) -> io::Result<FileRead> {
         let (path, reader) = (self.config.file.clone(), Arc::clone(&self.reader));
         let (sender, bytes) = mpsc::sync_channel(1);
         thread::Builder::new().name("list".into()).spawn(move || {
             let read = list_file::read_file(&path, clock::wall());
             drop(reader);
-            // Nobody may wait any more.
+            // The receiver may have given up.
             let _ = sender.send(read);
         })?;
         let silence = || Err(io::Error::new(io::ErrorKind::TimedOut, SILENCE));
@@ -65,15 +67,15 @@ impl ListFile {
     }
 }
 
-/// What is said of a file system that does not answer.
+/// The error for a file system that does not respond.
 pub const SILENCE: &str = "its file system does not respond";
 
-/// Until when file systems may take to answer.
+/// The time by which file systems must respond.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Default for Deadline {
-    /// That of files that are read from now on.
+    /// Returns the deadline for files that are read from now on.
     fn default() -> Self {
         Self(clock::monotonic() + PATIENCE)
     }

@@ -1,4 +1,4 @@
-//! The files that lists are read from: when, and how it went.
+//! When list files are read, and the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use ratelimit_core::{config::ListConfig, intent::Intent, lists::Action, prefix::
 use super::file::{ListFile, SILENCE};
 use crate::clock;
 
-/// How it went with the files so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub struct ListFiles {
     /// Whether the files were read since the start.
@@ -20,36 +20,36 @@ pub struct ListFiles {
     states: BTreeMap<Arc<str>, FileState>,
 }
 
-/// How it went with a file.
+/// The state of a file.
 #[derive(Clone, Debug, Default)]
 pub struct FileState {
     tried: Option<Instant>,
-    /// When it was last taken.
+    /// When it was last applied.
     pub read: Option<Timestamp>,
     /// When that file was last downloaded.
     pub fetched: Option<Timestamp>,
-    /// How often it was not.
+    /// The number of failures.
     pub errors: u64,
-    /// Why it was not, the last time.
+    /// The last failure.
     pub error: Option<String>,
-    /// When the log told so last.
+    /// When the failure was last logged.
     reported: Option<Instant>,
-    /// As that of the file.
+    /// Shared with the file while it is being read.
     reader: Arc<()>,
-    /// Whether its file system did not answer.
+    /// Whether its file system did not respond.
     is_silent: bool,
-    /// Whether other networks are connected than when it was read.
+    /// Whether the connected networks changed since it was read.
     is_outdated: bool,
 }
 
-/// How often the log tells of a file that is not taken, time and again for the same reason.
+/// How often the same failure is logged.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
-/// When a file is read again whose file system did not answer.
+/// How soon a file is retried whose file system did not respond.
 const SILENT: Duration = Duration::from_secs(10);
 
 impl ListFiles {
-    /// The lists that are due, of those that are read from time to time, and of those whose file system did not answer. None of them is
-    /// being read.
+    /// Returns the files to read: those with an interval that are due, and those whose file system
+    /// did not respond. Excludes files being read.
     pub fn due_files(&mut self, lists: &BTreeMap<String, ListConfig>) -> Vec<ListFile> {
         let mut due = Vec::new();
         for (name, config) in lists {
@@ -66,7 +66,7 @@ impl ListFiles {
         due
     }
 
-    /// Has the files read again whose lists are others where `networks` are connected or not.
+    /// Has the files read again whose lists depend on which `networks` are connected.
     pub fn networks_changed(&mut self, intent: &Intent, networks: &BTreeSet<Prefix>) {
         for (name, list) in intent
             .lists()
@@ -83,7 +83,7 @@ impl ListFiles {
         }
     }
 
-    /// The file was taken, which was last downloaded at `fetched`.
+    /// Records that a file, last downloaded at `fetched`, was applied.
     pub fn succeeded(&mut self, name: &Arc<str>, fetched: Option<Timestamp>) {
         let state = self.states.entry(Arc::clone(name)).or_default();
         state.tried = Some(clock::monotonic());
@@ -93,7 +93,7 @@ impl ListFiles {
         state.is_silent = false;
     }
 
-    /// The file was not taken. Answers whether that is to be logged: at once, when the reason is another one, and then each hour.
+    /// Records a failure. Returns whether to log it: at once if the reason is new, then each hour.
     pub fn failed(&mut self, name: &Arc<str>, error: String) -> bool {
         let state = self.states.entry(Arc::clone(name)).or_default();
         let now = clock::monotonic();
@@ -111,12 +111,12 @@ impl ListFiles {
         !is_known
     }
 
-    /// How it went with the file of a list.
+    /// Returns the state of the file of a list.
     pub fn state(&self, name: &str) -> FileState {
         self.states.get(name).cloned().unwrap_or_default()
     }
 
-    /// Forgets the files that the configuration does not name.
+    /// Forgets files that the configuration does not name.
     pub fn retain(&mut self, lists: &BTreeMap<String, ListConfig>) {
         self.states.retain(|name, _| lists.contains_key(&**name));
     }

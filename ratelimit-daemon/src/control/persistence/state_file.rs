@@ -1,8 +1,8 @@
-//! A document in the state directory: a file of JSON that is replaced whole, or not at all. What holds in the kernel does not wait
-//! for it: it is written as soon as it can be.
+//! A JSON document in the state directory, replaced as a whole or not at all. The kernel does not
+//! wait for it: it is written as soon as possible.
 //!
-//! Beside the database: what stands in here is needed before that is opened, and holds when it is damaged. A configuration may hold
-//! keys, so nobody but the daemon's user reads it.
+//! It is separate from the database because it is needed before that is opened, and stays valid if
+//! that is damaged. A configuration may contain keys, so only the daemon's user can read it.
 
 use std::{
     fs,
@@ -17,18 +17,18 @@ use tracing::{info, warn};
 
 use crate::{control::reports::log_throttle::Reminder, private};
 
-/// Where a document of one kind is kept.
+/// The file of one kind of document.
 #[derive(Clone, Debug)]
 pub struct StateFile<T> {
     path: PathBuf,
     kind: PhantomData<fn() -> T>,
-    /// Why it does not say what it was to say last; `None` when it does.
+    /// Why the file is outdated; `None` if it is current.
     behind: Option<String>,
     reminder: Reminder,
 }
 
 impl<T: Serialize + DeserializeOwned> StateFile<T> {
-    /// The document `name` in `directory`.
+    /// Opens the document `name` in `directory`.
     pub fn new(directory: &Path, name: &str) -> Self {
         Self {
             path: directory.join(name),
@@ -38,7 +38,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         }
     }
 
-    /// What it says; `None` where there is none.
+    /// Reads the document, if there is one.
     pub fn read(&self) -> anyhow::Result<Option<T>> {
         let text = private::if_there(fs::read_to_string(&self.path));
         let text = text.with_context(|| self.context("reading"))?;
@@ -46,14 +46,14 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         document.with_context(|| self.context("reading"))
     }
 
-    /// Replaces it. Whoever reads finds the one before or this one, also after a crash.
+    /// Replaces the document. A reader finds the previous one or this one, also after a crash.
     pub fn write(&self, document: &T) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(document)?;
         private::replace(&self.path, |file| file.write_all(&text))
             .with_context(|| self.context("writing"))
     }
 
-    /// Removes it, if it is there.
+    /// Removes the document, if it exists.
     pub fn remove(&self) -> anyhow::Result<()> {
         let removed = private::if_there(fs::remove_file(&self.path));
         let synced = removed.and_then(|removed| match removed {
@@ -63,7 +63,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         synced.with_context(|| self.context("removing"))
     }
 
-    /// Replaces it, or removes it where there is none to be.
+    /// Replaces the document, or removes it if `None`.
     pub fn replace(&mut self, document: Option<&T>) -> anyhow::Result<()> {
         document.map_or_else(|| self.remove(), |document| self.write(document))?;
         if self.behind.take().is_some() {
@@ -73,7 +73,8 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         Ok(())
     }
 
-    /// The same. What fails is logged, and [`catch_up`](Self::catch_up) tries again.
+    /// Replaces or removes the document. Failures are logged, and retried by
+    /// [`catch_up`](Self::catch_up).
     pub fn keep(&mut self, document: Option<&T>) {
         if let Err(error) = self.replace(document) {
             let error = format!("{error:#}");
@@ -87,14 +88,14 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         }
     }
 
-    /// Tries again what could not be written down.
+    /// Retries a failed write.
     pub fn catch_up(&mut self, document: Option<&T>) {
         if self.behind.is_some() {
             self.keep(document);
         }
     }
 
-    /// Why it does not say what it was to say last.
+    /// Returns why the file is outdated, if it is.
     pub fn behind(&self) -> Option<&str> {
         self.behind.as_deref()
     }
@@ -143,7 +144,7 @@ mod tests {
     fn a_document_is_for_the_user_of_the_daemon_alone() {
         let directory = tempfile::tempdir().unwrap();
         let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
-        // As a daemon that was killed may have left it.
+        // A file that a killed daemon may have left.
         let beside = directory.path().join("numbers.new");
         fs::write(&beside, "[").unwrap();
         fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();

@@ -1,5 +1,5 @@
-//! What is intended beside the configuration, in SQLite: bans of every origin, and what was set at runtime. The kernel's maps are
-//! what is enforced.
+//! The database, SQLite: bans of every origin and other runtime settings. Together with the
+//! configuration this is the intent; the kernel's maps contain what is enforced.
 
 mod change_count;
 mod commit_stats;
@@ -52,10 +52,10 @@ use crate::{
     private,
 };
 
-/// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
+/// The pages of the log, of 4 KiB, after which a commit has to write them back to the database.
 const LOG_PAGES: i64 = 16_384;
 
-/// How long a change waits for somebody who looks at the database for a moment. Where they take longer, it is written later
+/// How long a change waits while another process reads the database. After that it is written later
 /// (`unwritten.rs`).
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -67,36 +67,36 @@ pub struct Store {
     /// Device and inode of its file.
     file: [u64; 2],
     found: Found,
-    /// How many changes were committed.
+    /// The number of committed changes.
     changes: u64,
     change_count: ChangeCount,
     flusher: Flusher,
     commits: Commits,
-    /// Is told of changes that were written.
+    /// Receives the number of written changes.
     pub progress: Progress,
-    /// The bans as they were read when the file was opened, until they are asked for or something changes.
+    /// The bans as read when the file was opened, until they are taken or something changes.
     read: RefCell<Option<Vec<(Prefix, Origin, EntryRow)>>>,
 }
 
-/// What was found where the database is to be.
+/// The state of the database when it was opened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// A database that is sound.
     Sound,
-    /// Nothing.
+    /// No database.
     Nothing,
     /// A damaged database.
     Damaged(Damage),
 }
 
-/// The daemon's clock before and after it was found that the machine slept, or how long it was off.
+/// The daemon's clock before and after a suspend was noticed, or the length of a power-off became
+/// known.
 pub struct Moved {
     before: Timekeeper,
     after: Timekeeper,
 }
 
 impl Moved {
-    /// The point on the kernel's clock for what was to end at another one.
+    /// Returns the new point on the kernel's clock for an end.
     pub fn end(&self, until: Instant) -> Instant {
         if until == FOREVER {
             return FOREVER;
@@ -106,12 +106,13 @@ impl Moved {
 }
 
 impl Store {
-    /// Opens the database `state.db` in `directory`, or makes it. A damaged one is put aside as `state.db.damaged-TIME`, and an empty
-    /// one takes its place.
+    /// Opens or creates the database `state.db` in `directory`. A damaged one is renamed to
+    /// `state.db.damaged-TIME` and replaced by an empty one.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or written, or is one of a newer version. What was begun then is ended by the next call.
+    /// Fails if the file cannot be read or written, or belongs to a newer version. The next call
+    /// completes what was begun.
     pub fn open(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join("state.db");
         let opened = Self::open_or_replace(&path, &clock::boot_id());
@@ -127,24 +128,26 @@ impl Store {
         if store.changes == 0 {
             store.found = Found::Nothing;
         } else {
-            // What is damaged is put aside as it was found.
+            // Write only now, so that a damaged file is kept as it was found.
             store.note_time(Reading::now())?;
         }
         Ok(store)
     }
 
-    /// Opens a file that has to know at least the changes that were `seen`.
+    /// Opens a file that must contain at least the changes that were `seen`.
     fn open_file(path: &Path, boot: &str, seen: Option<u64>) -> anyhow::Result<Self> {
         // SQLite gives the log the mode of the database.
         private::open(path)?;
         let mut connection = Connection::open(path)?;
-        // A write that was acknowledged outlives the process. Waiting for the disk as well (FULL) takes 4 ms a commit in place of
-        // 13 us (medians of 300, virtual disk): the log is brought there once a second (`flush.rs`).
+        // An acknowledged write survives the process. Waiting for the disk as well (FULL) takes 4
+        // ms per commit instead of 13 us (medians of 300, virtual disk). Another thread syncs the
+        // log once a second (`flush.rs`).
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // What was deleted is not found in a damaged file as if it were there.
+        // Deleted data must not reappear in a damaged file.
         connection.pragma_update(None, "secure_delete", "ON")?;
-        // Another thread does so first (`flush.rs`), unless changes are large or come too fast for it.
+        // Another thread checkpoints first (`flush.rs`), unless changes are large or too frequent
+        // for it.
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         schema::prepare(&mut connection)?;
         let changes = read_changes(&connection)?;
@@ -152,7 +155,8 @@ impl Store {
             ensure!(seen <= changes, "it knows {changes} of {seen} changes");
         }
         let note = read_clock(&connection)?;
-        // Without it the ends of bans mean nothing, and each change is behind one.
+        // Without the clock, ends of bans have no meaning. Every change is preceded by a note of
+        // it.
         ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
         let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
         connection.busy_timeout(PATIENCE)?;
@@ -171,35 +175,35 @@ impl Store {
         })
     }
 
-    /// Whether the database in `directory` knows more changes than that in `other`.
+    /// Returns whether the database in `directory` has more changes than the one in `other`.
     pub fn is_newer(directory: &Path, other: &Path) -> bool {
         let seen = |directory: &Path| ChangeCount::beside(&directory.join("state.db")).seen();
         seen(directory) > seen(other)
     }
 
-    /// How many changes it knows.
+    /// Returns the number of changes in it.
     #[cfg(test)]
     pub const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What was found when it was opened.
+    /// Returns the state of the database when it was opened.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// How many damaged databases lie beside this one.
+    /// Counts the damaged databases that were kept next to this one.
     pub fn count_aside(&self) -> usize {
         damage::count_aside(&self.directory)
     }
 
-    /// How commits went since it was opened.
+    /// Returns statistics of the commits since it was opened.
     pub const fn commits(&self) -> &Commits {
         &self.commits
     }
 
-    /// Takes in what the clocks show, and answers where the ends of what ends are now, if those are other points on the kernel's
-    /// clock than before.
+    /// Records the clocks. If ends are now at other points on the kernel's clock, returns how to
+    /// convert them.
     pub fn keep_time(&mut self, now: Reading) -> Option<Moved> {
         let before = self.timekeeper.clone();
         let moved = self.timekeeper.advance(now);
@@ -218,12 +222,13 @@ impl Store {
         })
     }
 
-    /// The point on the daemon's clock that `instant`, one of the kernel's, is: it continues over a reboot. In nanoseconds.
+    /// Converts an instant of the kernel's clock to the daemon's clock, which continues over a
+    /// reboot, in nanoseconds.
     pub fn time(&self, instant: Instant) -> i64 {
         self.timekeeper.time(instant)
     }
 
-    /// Brings what was committed to the disk, soon.
+    /// Syncs committed data to the disk soon.
     pub fn flush(&mut self) {
         self.flusher.flush(self.changes);
     }
@@ -233,7 +238,7 @@ impl Store {
         self.transaction(|writer| writer.write_clock(&note))
     }
 
-    /// All bans, in the order of their prefixes.
+    /// Returns all bans, ordered by prefix.
     pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, EntryRow)>> {
         if let Some(read) = self.read.take() {
             return Ok(read);
@@ -242,7 +247,7 @@ impl Store {
         let mut before = Vec::new();
         let mut key = Vec::new();
         BAN.read(&self.connection, |row| {
-            // As SQLite orders them.
+            // The order of SQLite.
             key.clear();
             key.extend_from_slice(row.get_ref(0)?.as_blob()?);
             key.extend_from_slice(row.get_ref(1)?.as_bytes()?);
@@ -252,7 +257,7 @@ impl Store {
         })
     }
 
-    /// The rows of these tables.
+    /// Returns the rows of these tables.
     fn edits(&self, kinds: &[Kind]) -> anyhow::Result<Vec<Edit>> {
         let mut reader = Reader::of(&self.connection, &self.timekeeper);
         let mut edits = Vec::new();
@@ -262,7 +267,7 @@ impl Store {
         Ok(edits)
     }
 
-    /// Fails where a row is not sound.
+    /// Fails if a row is damaged.
     fn check_rows(&self) -> anyhow::Result<()> {
         let bans = self.bans()?;
         self.read.replace(Some(bans));
@@ -272,7 +277,7 @@ impl Store {
     }
 }
 
-/// How many changes the database knows.
+/// Returns the number of changes in the database.
 fn read_changes(connection: &Connection) -> anyhow::Result<u64> {
     let found = CHANGE.read(connection, |row| Ok(row.get::<_, i64>(0)?))?;
     Ok(found.first().map_or(0, |number| number.cast_unsigned()))

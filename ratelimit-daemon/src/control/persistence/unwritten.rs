@@ -1,7 +1,8 @@
-//! What is in force and not in the database yet. A disk that cannot be written neither keeps a ban from being made nor one in force.
+//! Changes in force that are not in the database yet. A full or read-only disk prevents no ban,
+//! neither a new one nor one in force.
 //!
-//! Only what it is about is noted: what is written is what is intended then. So what came later is in there too, all of it goes by
-//! one transaction, and nothing is kept twice.
+//! Only the keys of rows are recorded, and the intent at the time of writing is written. So later
+//! changes are included, everything fits in one transaction, and nothing is kept twice.
 
 use std::{
     collections::BTreeSet,
@@ -19,10 +20,11 @@ use tracing::{info, warn};
 use super::store::Store;
 use crate::{clock, control::reports::log_throttle::Reminder};
 
-/// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
+/// Retries take at most this part of the time: on a full disk, a million rows are written for
+/// seconds and then rolled back.
 const TIME_PART: u32 = 4;
 
-/// What a row is about.
+/// The key of a row.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Key {
     Ban(Prefix, Origin),
@@ -34,7 +36,7 @@ enum Key {
 }
 
 impl Key {
-    /// `None` where files have it, and not the database.
+    /// Returns `None` if the change is kept in a file instead of the database.
     fn of(edit: &Edit) -> Option<Self> {
         Some(match edit {
             Edit::Ban(prefix, origin, _) => Self::Ban(*prefix, origin.clone()),
@@ -47,7 +49,7 @@ impl Key {
         })
     }
 
-    /// The row as it is intended, or that there is to be none.
+    /// Returns the row as intended, or its removal.
     fn intended(&self, intent: &Intent) -> Edit {
         match self {
             Self::Ban(prefix, origin) => {
@@ -70,7 +72,7 @@ fn keys(edits: &[Edit]) -> impl Iterator<Item = Key> {
     edits.iter().filter_map(Key::of)
 }
 
-/// What `edit` is about, as it is intended, with the prefixes that it names.
+/// Replaces `edit` by the current intent for its keys, including the prefixes that it names.
 pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
     match edit {
         Edit::List(name, _, touched) => {
@@ -89,7 +91,7 @@ pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
     }
 }
 
-/// What is to be written, and why it was not.
+/// The keys of unwritten rows, and why they were not written.
 #[derive(Default)]
 pub struct Unwritten {
     keys: BTreeSet<Key>,
@@ -99,15 +101,16 @@ pub struct Unwritten {
     reminder: Reminder,
 }
 
-/// The last try.
+/// The last failure.
 struct Failed {
     error: String,
-    /// When the next one may be.
+    /// When the next try is due.
     again: Instant,
 }
 
 impl Unwritten {
-    /// Writes what `edits` are about, as it is intended. Where that fails it is in force all the same, and written later.
+    /// Writes the intent for the keys of `edits`. If that fails, the changes stay in force and are
+    /// written later.
     pub fn write(&mut self, edits: &[Edit], intent: &Intent, store: &mut Store) {
         if self.is_grouped || self.failed.is_some() {
             self.later(edits);
@@ -124,17 +127,17 @@ impl Unwritten {
         }
     }
 
-    /// Has changes that are in force written with the next try.
+    /// Leaves changes in force for the next write.
     pub fn later(&mut self, edits: &[Edit]) {
         self.keys.extend(keys(edits));
     }
 
-    /// From here on changes wait for those that come with them.
+    /// Starts a group, whose changes are written together.
     pub fn begin_group(&mut self) {
         self.is_grouped = true;
     }
 
-    /// Writes the changes of a group, in one transaction.
+    /// Writes the changes of a group in one transaction.
     pub fn end_group(&mut self, intent: &Intent, store: &mut Store) {
         self.is_grouped = false;
         if self.failed.is_none() {
@@ -142,8 +145,8 @@ impl Unwritten {
         }
     }
 
-    /// Tries to write what is left, as `intent` says it now. Where the last try failed, that is each second, or less often where a
-    /// try takes long.
+    /// Retries to write what is left: each second after a failure, or less often if a try takes
+    /// long.
     pub fn catch_up(&mut self, intent: &Intent, store: &mut Store) {
         let is_due = |failed: &Failed| clock::monotonic() >= failed.again;
         if self.keys.is_empty() || !self.failed.as_ref().is_none_or(is_due) {
@@ -162,12 +165,12 @@ impl Unwritten {
         }
     }
 
-    /// Has the next try take place whenever the last one was.
+    /// Makes the next try due immediately.
     pub fn try_at_once(&mut self) {
         self.failed = None;
     }
 
-    /// Why changes are not in the database; `None` where nothing failed.
+    /// Returns why changes are not in the database, if a write failed.
     pub fn behind(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         let count = self.keys.len();
@@ -178,7 +181,7 @@ impl Unwritten {
         ))
     }
 
-    /// How many changes are not in the database as it refused them.
+    /// Counts the changes that the database refused.
     pub fn count(&self) -> usize {
         self.failed.as_ref().map_or(0, |_| self.keys.len())
     }

@@ -11,7 +11,7 @@ use crate::{
     control::{reports::rows, state::State},
 };
 
-/// The allow list: that of the configuration, and what was added at runtime.
+/// Returns the allow list: the configured prefixes, and those added at runtime.
 pub fn allows(state: &State) -> Vec<Allow> {
     let now = clock::now();
     let allows = state.intent.allows();
@@ -27,7 +27,7 @@ pub fn allows(state: &State) -> Vec<Allow> {
     allows
 }
 
-/// What the configuration allows.
+/// Returns a configured allow.
 pub(super) fn configured_allow(state: &State, prefix: Prefix) -> Allow {
     Allow {
         prefix,

@@ -1,4 +1,4 @@
-//! What the detection of attacks looks for.
+//! The rules of attack detection.
 
 use std::net::IpAddr;
 
@@ -6,17 +6,17 @@ use ratelimit_core::detection::Rules;
 
 use crate::control::state::State;
 
-/// What the detection of attacks looks for.
+/// The rules of attack detection, and their inputs.
 pub struct AttackRules {
     /// The kinds of attacks.
     pub rules: Rules,
-    /// Whether packets are sampled all the time, since the configuration names attacks.
+    /// Whether packets are always sampled, because the configuration names attacks.
     pub always: bool,
     /// The addresses of this host.
     pub own: Vec<IpAddr>,
 }
 
-/// What the detection of attacks looks for at the moment.
+/// Returns the current rules.
 pub fn attack_rules(state: &State) -> AttackRules {
     AttackRules {
         rules: state.intent.config.attack_rules(),
@@ -25,8 +25,8 @@ pub fn attack_rules(state: &State) -> AttackRules {
     }
 }
 
-/// The addresses at which a packet has a socket here, or nobody wants it. None where another program comes behind ours: it may
-/// answer without a socket.
+/// Returns the addresses at which every wanted packet has a socket. Empty if another program
+/// follows ours, because it may answer without a socket.
 fn own_addresses(state: &State) -> Vec<IpAddr> {
     let mut interfaces = state.intent.config.interfaces.iter();
     if interfaces.any(|interface| interface.next.is_some()) {

@@ -24,7 +24,8 @@ use crate::{
     },
 };
 
-/// The bans that a filter has, in the order of their prefixes. Entries of lists are among them where it looks into lists.
+/// The bans that a filter has, in the order of their prefixes. Entries of lists are among them
+/// where it looks into lists.
 pub async fn bans(controller: &Handle, filter: BanFilter) -> Result<Vec<Ban>, Unanswered> {
     let mut bans = bans_in_parts(controller).await?;
     let now = clock::wall();
@@ -59,8 +60,8 @@ fn listed(intent: &Intent, filter: &BanFilter) -> Vec<Ban> {
     bans.filter(|ban| filter.has(ban, wall)).collect()
 }
 
-/// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
-/// the while are reported.
+/// The bans, in the order of their prefixes and origins. The controller is asked for them part by
+/// part: those that are there all the while are reported.
 pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
     let mut bans = Vec::new();
     let mut behind = None;

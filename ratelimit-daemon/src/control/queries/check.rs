@@ -44,27 +44,27 @@ use crate::{
     links::Links,
 };
 
-/// The kinds of drops of a source that are reported with it.
+/// The most kinds of drops reported for a source.
 const DROPS_TOLD: usize = 5;
 
-/// A packet of an address.
+/// A packet from an address.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The address that it comes from.
+    /// Its source address.
     pub address: IpAddr,
-    /// What else is said of it.
+    /// Its other properties.
     pub packet: PacketRequest,
 }
 
 impl From<IpAddr> for Packet {
-    /// A packet of no class.
+    /// Returns a packet of no class.
     fn from(address: IpAddr) -> Self {
         let packet = PacketRequest::default();
         Self { address, packet }
     }
 }
 
-/// What would happen to a packet.
+/// Returns the verdict on a packet, with the reason.
 pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused> {
     let (state, links) = (&controller.state, &controller.interfaces.links);
     let Packet { address, packet } = question;
@@ -168,7 +168,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     })
 }
 
-/// The programs that get what passes, of an interface or of all.
+/// Returns the programs that receive passed packets on one interface or on all.
 fn next(links: &Links, interface: Option<&str>) -> BTreeMap<String, String> {
     let all = links.next_programs();
     let asked = all.filter(|(name, _)| interface.is_none_or(|interface| *name == interface));
@@ -177,7 +177,7 @@ fn next(links: &Links, interface: Option<&str>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The ban of a source that is with the kernel alone.
+/// Returns the ban of a source that only the kernel knows.
 fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
     let datapath = state.enforcer.datapath();
     let detected = datapath.detected(source.address()).ok().flatten()?;
@@ -193,7 +193,7 @@ fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
     ))
 }
 
-/// The strikes of a source under its policy, if that bans.
+/// Returns the strikes of a source, if its policy bans.
 fn strikes_view(
     state: &State,
     source: Prefix,
@@ -210,7 +210,7 @@ fn strikes_view(
     })
 }
 
-/// The entries of lists that hold an address.
+/// Returns the list entries that contain an address.
 fn listed(state: &State, prefix: Prefix, now: Instant) -> Vec<Listed> {
     let lists = state.intent.lists().iter();
     let entries = lists.flat_map(|(name, list)| {
@@ -225,7 +225,7 @@ fn listed(state: &State, prefix: Prefix, now: Instant) -> Vec<Listed> {
     entries.collect()
 }
 
-/// Where packets are not judged, of all interfaces or of one.
+/// Returns where packets are not judged, on all interfaces or on one.
 fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>, Refused> {
     let mut unenforced = links.unenforced();
     if let Some(interface) = interface {
@@ -242,14 +242,15 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
     Ok(unenforced)
 }
 
-/// What an interface has of its own.
+/// Returns the rule of an interface.
 fn rule_of(state: &State, interface: Option<&str>) -> InterfaceRule {
     let rules = &state.enforcer.held().interfaces;
     let rule = interface.and_then(|name| rules.get(name));
     rule.copied().unwrap_or_default()
 }
 
-/// What becomes of the packet on the interfaces that have rules of their own, where none is named and that is something else.
+/// If no interface was named, returns the verdicts on interfaces with rules of their own, where
+/// they differ.
 fn other_interfaces(
     state: &State,
     interface: Option<&str>,
@@ -275,7 +276,7 @@ fn other_interfaces(
     reported.collect()
 }
 
-/// The way of the packet that is asked about.
+/// Returns where the packet comes from and goes to.
 fn way(state: &State, from: IpAddr, packet: &PacketRequest) -> Result<Way, Refused> {
     match packet.to.map(|to| to.to_canonical()) {
         Some(to) if IpFamily::of(to) != IpFamily::of(from) => Err(Refused::because(format!(
@@ -302,7 +303,7 @@ fn preview(
     preview::preview(way, asked, now, rules, enforcer, leased, source)
 }
 
-/// The classes whose packets have another verdict than those of no class.
+/// Returns the classes whose packets have another verdict than those of no class.
 fn other_classes(
     state: &State,
     leased: &HashMap<LogKey, Policy>,
@@ -314,7 +315,7 @@ fn other_classes(
     for (_, named) in state.compiled.policies.iter() {
         let parts = named.parts();
         for (limit, written) in parts.flat_map(|part| part.policy.limits().zip(part.limits)) {
-            // Packets of no class are those that were asked about.
+            // A packet of no class is the one in the question.
             let set = limit.classes();
             if let Some(class) = written.class().filter(|_| !set.is_none_of()) {
                 classes.insert(class.to_string(), set);
@@ -338,7 +339,7 @@ fn other_classes(
         .collect()
 }
 
-/// The limit of a refusal, with its level among those that were read.
+/// Returns the limit of a refusal, with its level among those that were read.
 fn refused_by<'a>(
     state: &State,
     (source, to): (Prefix, Option<IpAddr>),
@@ -365,7 +366,7 @@ fn refused_by<'a>(
     })
 }
 
-/// How many drops were those of a limit of this class.
+/// Counts the drops by limits of this class.
 fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
     let is_of_class = |drops: &&SeenDrops| {
         let What::Drop(dropped) = &drops.last.what else {
@@ -378,15 +379,15 @@ fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
     drops.iter().filter(is_of_class).map(|it| it.count).sum()
 }
 
-/// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
-/// those count that were forced.
+/// Returns the ban of an address: of the prefixes around it, the ban that ends last. For a
+/// protected address, only forced bans count.
 pub(super) fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban> {
     let is_protected = state.protection.why(address).is_some();
     let mut bans = covering::bans_around(state, address, now).into_iter();
     bans.find(|ban| !is_protected || ban.origin == Origin::Forced)
 }
 
-/// The entries of lists that ban an address, with the ends that the kernel has.
+/// Returns the list entries that ban an address, with their ends in the kernel.
 pub(crate) fn listed_bans(
     state: &State,
     address: IpAddr,
@@ -413,7 +414,7 @@ pub(crate) fn listed_bans(
     })
 }
 
-/// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.
+/// Returns the prefix of the deciding ban, allow or policy.
 fn deciding_rule(
     state: &State,
     address: IpAddr,
@@ -438,7 +439,7 @@ fn deciding_rule(
     }
 }
 
-/// Until when the entry holds that decides.
+/// Returns the end of the deciding entry.
 fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
     let deciding = covering.iter().find(|entry| entry.decides)?;
     match &deciding.entry {

@@ -17,7 +17,8 @@ use crate::{
     control::{reports::rows, state::State, time::lifetime},
 };
 
-/// Every entry that covers `address`, of packets that come by an interface: allows, bans, policies, of each table the one first that comes before the others.
+/// Every entry that covers `address`, of packets that come by an interface: allows, bans, policies,
+/// of each table the one first that comes before the others.
 pub(crate) fn covering(
     state: &State,
     (address, interface): (IpAddr, Option<&str>),
@@ -70,8 +71,8 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
     }
 }
 
-/// The drops of a source that are kept, of all interfaces or of one, those that are alike but for their source port together. The last
-/// ones come first.
+/// The drops of a source that are kept, of all interfaces or of one, those that are alike but for
+/// their source port together. The last ones come first.
 pub(crate) fn last_drops(state: &State, source: Prefix, interface: Option<&str>) -> Vec<SeenDrops> {
     let mut seen: Vec<SeenDrops> = Vec::new();
     for event in state.reports.journal.drops() {
@@ -86,8 +87,8 @@ pub(crate) fn last_drops(state: &State, source: Prefix, interface: Option<&str>)
     seen
 }
 
-/// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after
-/// those that do not. Packets are counted for the first.
+/// The bans of an address, those of lists too, the one that ends last first; those that stop at a
+/// protected address after those that do not. Packets are counted for the first.
 pub(super) fn bans_around(state: &State, address: IpAddr, now: Instant) -> Vec<Ban> {
     let bans = state.intent.bans_around(address.into());
     let bans = bans.filter(|(_, _, row)| row.until > now);
@@ -137,7 +138,8 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
     is_configured.then(|| allows::configured_allow(state, prefix))
 }
 
-/// Whether a verdict comes from entries like this one. What prefixes around a source and the node share is in no table.
+/// Whether a verdict comes from entries like this one. What prefixes around a source and the node
+/// share is in no table.
 fn is_of_verdict(entry: &Entry, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Pass(PassReason::Allowed) => matches!(entry, Entry::Allow(_)),

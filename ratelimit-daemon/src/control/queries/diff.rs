@@ -11,7 +11,7 @@ use crate::control::{
     lists::configured,
 };
 
-/// What is different between the configuration in force and another one. Refused is one that waits for a restart.
+/// Compares a configuration with the one in force. Refuses one that needs a restart.
 pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
     let (config, lists) = (candidate.config, candidate.lists);
     let before = &controller.state.intent.config;

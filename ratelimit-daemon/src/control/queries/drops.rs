@@ -1,4 +1,4 @@
-//! What is reported of packets that were dropped: the policy and the limit.
+//! Adds the policy and the limit to dropped packets in reports.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,8 +13,8 @@ use ratelimit_core::{
 use super::levels;
 use crate::control::state::State;
 
-/// What is reported of a packet that the kernel says it dropped. By which limit is not reported where that may have been one of policies that hold
-/// no more: what the event says of it is an index.
+/// Describes a packet that the kernel reported as dropped. The limit is omitted if it may be one of
+/// earlier policies, because the event contains only its index.
 pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);
     let reason = DropReason::from_number(drop.reason);
@@ -24,7 +24,8 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
         .filter(|_| is_of_now)
         .and_then(|reason| refuser(state, Some(&interface), source, reason));
     let limit = refuser.and_then(|(_, named)| limit(named, reason?, drop.limit));
-    // No limit refuses what is over the budget for new sources, but the dry run of a policy holds for it.
+    // No limit refuses a packet over the budget for new sources, but a dry run of its policy
+    // applies.
     let judge = if is_of_now && reason == Some(DropReason::NewSources) {
         levels::policy_of(state, Some(&interface), source)
     } else {
@@ -46,7 +47,8 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     }
 }
 
-/// The policy that refuses packets of `source` that come by an interface, for a reason; `None` where none did, or one of several.
+/// Returns the policy that refuses packets of `source` on an interface for a reason. `None` if
+/// there is none, or there are several candidates.
 pub fn refuser<'a>(
     state: &'a State,
     interface: Option<&str>,
@@ -63,7 +65,7 @@ pub fn refuser<'a>(
                 _ => None,
             }
         }
-        // Whose limit it is, the event does not say.
+        // The event does not name the destination.
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
             state.compiled.policies.only_destination()
         }
@@ -81,9 +83,9 @@ pub fn refuser<'a>(
     }
 }
 
-/// The limit at `index` that refuses for a reason. A class refuses without one.
+/// Returns the limit at `index` that refuses for a reason. A class refuses without a limit.
 pub fn limit(named: &Named, reason: DropReason, index: u8) -> Option<&LimitSpec> {
-    // What each source may send to a destination stands behind what that may receive.
+    // Limits of each source to a destination come after the limits of the destination.
     let before = if reason == DropReason::SourceToDestinationLimited {
         named.policy.len()
     } else {
@@ -93,7 +95,7 @@ pub fn limit(named: &Named, reason: DropReason, index: u8) -> Option<&LimitSpec>
     (reason != DropReason::Class).then_some(limit)
 }
 
-/// The source of a packet: one of IPv6 may look like an IPv4 address that is mapped.
+/// Returns the source of a packet. An IPv6 source may look like a mapped IPv4 address.
 fn source(drop: &DropEvent) -> IpAddr {
     let source = IpAddr::V6(Ipv6Addr::from(drop.source));
     if drop.family == Family::Ipv4 as u8 {

@@ -7,18 +7,19 @@ use tokio::sync::broadcast;
 
 use crate::control::state::State;
 
-/// So many changes, the last ones.
+/// Returns the last `count` changes.
 pub fn changes(state: &State, count: usize) -> Vec<Arc<Event>> {
     state.reports.journal.changes(count)
 }
 
-/// The events that are kept, the place behind them, and those that come. Asked in one turn, nothing is reported twice or left out.
+/// Returns the stored events, the position behind them, and the following events. In a single
+/// query, none is duplicated or missing.
 pub fn events(state: &State) -> (Vec<Arc<Event>>, Cursor, broadcast::Receiver<Arc<Event>>) {
     let journal = &state.reports.journal;
     (journal.kept(), journal.cursor(), journal.follow())
 }
 
-/// The names of interfaces, by their indices.
+/// Returns the names of interfaces by index.
 pub fn interface_names(state: &State) -> BTreeMap<u32, String> {
     state.reports.journal.interfaces().clone()
 }

@@ -1,4 +1,5 @@
-//! How much of limits is used: of a source, of what it shares with others, and of what is watched over time.
+//! Usage of limits: those of a source, those that it shares with others, and those watched over
+//! time.
 
 use std::{
     cmp::Reverse,
@@ -27,7 +28,8 @@ use crate::{
     traffic_log::{Series, Sums},
 };
 
-/// What is left of the limits that `[history] watch` names, but for those of many sources (`watched.rs`).
+/// Returns the remaining capacity of the limits in `[history] watch`, except those of many sources
+/// (`watched.rs`).
 pub(super) fn watched(state: &State, cluster: &Membership) -> datapath::Result<Sums> {
     let watched = &state.intent.config.watched;
     let mut sums = Sums::new();
@@ -52,7 +54,7 @@ pub(super) fn watched(state: &State, cluster: &Membership) -> datapath::Result<S
     Ok(sums)
 }
 
-/// The levels of the limits that are those of the node, of a source, of a prefix, or of a destination.
+/// Returns the levels of the limits of the node, a source, a prefix or a destination.
 fn levels(
     state: &State,
     shares: &Shares<'_>,
@@ -92,7 +94,7 @@ fn levels(
     Ok(levels)
 }
 
-/// Whether each of many sources has such limits of its own.
+/// Returns whether the watched limits exist separately for each of many sources.
 pub(super) fn is_of_many(state: &State, watched: &Watched) -> bool {
     let prefix = match watched {
         Watched::Prefix(prefix) => *prefix,
@@ -112,7 +114,7 @@ pub(super) fn is_of_many(state: &State, watched: &Watched) -> bool {
             .covers(prefix)
 }
 
-/// The policy that judges packets of a source, which come by an interface where one is named.
+/// Returns the policy for packets of a source, on an interface if one is named.
 pub(super) fn policy_of<'a>(
     state: &'a State,
     interface: Option<&str>,
@@ -125,7 +127,8 @@ pub(super) fn policy_of<'a>(
     named.or_else(|| Some((default, state.compiled.policies.get(default)?)))
 }
 
-/// The limits that `source` shares with others, of packets that come by an interface, where one is named.
+/// Returns the limits that `source` shares with others, for packets of an interface if one is
+/// named.
 pub(super) fn wider(
     state: &State,
     shares: &Shares<'_>,
@@ -163,14 +166,15 @@ pub(super) fn wider(
     Ok(wider)
 }
 
-/// How many packets limits of a policy refused that sources share, as far as it is remembered.
+/// Returns how many packets the shared limits of a policy refused, if that is still recorded.
 fn refused(state: &State, shared_by: IpAddr, policy: &Policy) -> datapath::Result<Option<u64>> {
     let tables = state.enforcer.datapath().sources();
     let refusals = tables.shared_refusals(shared_by, policy.scope())?;
     Ok(refusals.map(|refusals| refusals.packets))
 }
 
-/// The limits of the node, and those of interfaces in its place with their names. Of packets that come by one interface, those that count.
+/// Returns the limits of the node, and those that interfaces have instead, with their names. For an
+/// interface, only those that apply to it.
 fn nodes<'a>(state: &'a State, on: Option<&'a str>) -> Vec<(Option<&'a str>, &'a Named)> {
     let config = &state.intent.config;
     let own = |name: &'a str| config.has_own_node(name).then_some(name);
@@ -185,7 +189,7 @@ fn nodes<'a>(state: &'a State, on: Option<&'a str>) -> Vec<(Option<&'a str>, &'a
     found.flatten().collect()
 }
 
-/// The levels of the limits of the node, or of an interface in its place.
+/// Returns the levels of the limits of the node or an interface.
 fn limits_of_node(
     state: &State,
     shares: &Shares<'_>,
@@ -201,7 +205,7 @@ fn limits_of_node(
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// The policy of packets that go to an address, with its prefix.
+/// Returns the policy for packets to an address, with its prefix.
 pub(super) fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str, &Named)> {
     let (_, entry) = state.compiled.rules.longest_match(to)?;
     let index = entry.destination()?;
@@ -209,7 +213,7 @@ pub(super) fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str,
     all.find(|(_, _, named)| named.index == index)
 }
 
-/// The destinations whose limits of all that they receive are fullest, in this order.
+/// Returns the destinations with the fullest total limits, fullest first.
 pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimits>, Refused> {
     let now = clock::now();
     let all = state.compiled.policies.of_destinations();
@@ -237,7 +241,7 @@ pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimi
     shown.collect()
 }
 
-/// What a destination receives of all sources. What it refused is not looked up.
+/// Returns the levels of a destination's total limits. Refusals are not looked up.
 fn received(
     state: &State,
     destination: Prefix,
@@ -254,7 +258,8 @@ fn received(
     })
 }
 
-/// The address of nobody, of the family of a destination: its limits are those of all that goes there.
+/// Returns the unspecified address of the destination's family, under which its total limits are
+/// stored.
 fn all_of(destination: Prefix) -> IpAddr {
     match destination.address() {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -262,7 +267,7 @@ fn all_of(destination: Prefix) -> IpAddr {
     }
 }
 
-/// What a destination receives, and what a source sends there.
+/// Returns the total limits of a destination, and those of a source there.
 fn limits_of_destination(
     state: &State,
     (source, destination): (Prefix, Prefix),
@@ -292,7 +297,7 @@ fn limits_of_destination(
     reported.collect()
 }
 
-/// The levels of the limits of a policy for a source, or for a wider prefix.
+/// Returns the levels of a policy's limits for a source or a wider prefix.
 pub(super) fn limit_states(
     state: &State,
     shares: &Shares<'_>,
@@ -310,21 +315,21 @@ pub(super) fn limit_states(
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// What this node has of limits that nodes share.
+/// The share of this node in limits that nodes share.
 pub(super) struct Shares<'a> {
     cluster: &'a Membership,
-    /// The policies that hold in place of others.
+    /// The leased policies, which replace others.
     pub leased: HashMap<LogKey, Policy>,
 }
 
 impl<'a> Shares<'a> {
-    /// Those of this moment.
+    /// Reads the current shares.
     pub fn at(state: &State, cluster: &'a Membership, now: Instant) -> datapath::Result<Self> {
         let leased = state.enforcer.leased_at(now)?;
         Ok(Self { cluster, leased })
     }
 
-    /// The limits of a policy with since when shares are what they are, and what the others have.
+    /// Adds since when shares have their amounts, and the total of the other nodes.
     fn reported(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
         for (index, limit) in limits.iter_mut().enumerate() {
             if let Some(share) = &mut limit.share {

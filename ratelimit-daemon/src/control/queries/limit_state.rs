@@ -1,4 +1,4 @@
-//! How much of its limits a source has used, and when there is room again.
+//! The usage of a source's limits, and when they have room again.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -17,22 +17,21 @@ use crate::{
     datapath::{self, SourceTables},
 };
 
-/// What is kept of a source under limits that have state together: a word for each limit, and a ring for each sliding log.
+/// The state of a source under limits that share a record: a word for each limit, and a ring for
+/// each sliding log.
 pub struct SourceState<'a> {
-    /// Where the rings are.
+    /// The tables with the rings.
     pub tables: &'a dyn SourceTables,
     /// The source, cut to the configured prefix.
     pub source: IpAddr,
-    /// The limits.
     pub part: Part<'a>,
-    /// The words.
     pub record: Record,
-    /// What holds in place of the limits where nodes share some and this one has a share of its own.
+    /// The policy with this node's share, if nodes share some limits.
     pub leased: Option<&'a Policy>,
 }
 
 impl<'a> SourceState<'a> {
-    /// Of one source.
+    /// Reads the state of a source.
     pub fn of(
         tables: &'a dyn SourceTables,
         source: IpAddr,
@@ -49,7 +48,8 @@ impl<'a> SourceState<'a> {
         })
     }
 
-    /// Of all sources together, under limits of the node or of a destination. They have no sliding logs.
+    /// Reads the total of all sources, for limits of the node or of a destination. They have no
+    /// sliding logs.
     pub fn total(tables: &'a dyn SourceTables, part: Part<'a>) -> datapath::Result<Self> {
         Ok(Self {
             tables,
@@ -60,19 +60,19 @@ impl<'a> SourceState<'a> {
         })
     }
 
-    /// The same where a policy with the share of this node may hold.
+    /// Sets the policy with the share of this node.
     pub const fn leased(self, leased: Option<&'a Policy>) -> Self {
         Self { leased, ..self }
     }
 
-    /// The state of each limit.
+    /// Returns the state of each limit.
     pub fn limits(&self, now: Instant) -> datapath::Result<Vec<LimitState>> {
         (0..self.part.limits.len())
             .map(|index| self.limit(index, now))
             .collect()
     }
 
-    /// The state of the limit at `index`.
+    /// Returns the state of the limit at `index`.
     pub fn limit(&self, index: usize, now: Instant) -> datapath::Result<LimitState> {
         let spec = self.part.limits[index].clone();
         let word = self.record.words[index];
@@ -112,7 +112,7 @@ impl<'a> SourceState<'a> {
         self.leased.unwrap_or(self.part.policy)
     }
 
-    /// The share in use of the fullest limit that is in use at all, and its index.
+    /// Returns the used share of the fullest limit in use, and its index.
     pub fn fullest(&self, now: Instant) -> datapath::Result<Option<(f64, usize)>> {
         let mut fullest: Option<(f64, usize)> = None;
         for (index, limit) in self.policy().limits().enumerate() {
@@ -130,7 +130,7 @@ impl<'a> SourceState<'a> {
         Ok(fullest)
     }
 
-    /// The ring of the limit at `index`; an empty one when nothing was logged.
+    /// Returns the ring of the limit at `index`. Empty if nothing was logged.
     fn ring(&self, index: usize) -> datapath::Result<ReadOnlyRing> {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let scope = self.part.policy.scope();
@@ -139,7 +139,7 @@ impl<'a> SourceState<'a> {
     }
 }
 
-/// How full a limit is, to sort by.
+/// Returns the used share of a limit, as a sort key.
 #[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
 pub fn share(used: u64, capacity: u64) -> f64 {
     used as f64 / capacity as f64

@@ -1,10 +1,12 @@
-//! The further limits of sources that have part in an attack, as far as they hold: the class of one may have gone from the configuration.
+//! The further limits of sources that have part in an attack, as far as they hold: the class of one
+//! may have gone from the configuration.
 
 use ratelimit_core::{api::Limited, intent::LimitedRow, policies::Named, prefix::Prefix};
 
 use crate::{clock, control::state::State};
 
-/// The further limit of the narrowest prefix around `source` that has one, of those in the policy of the source.
+/// The further limit of the narrowest prefix around `source` that has one, of those in the policy
+/// of the source.
 pub fn limited(state: &State, source: Prefix, named: &Named) -> Option<Limited> {
     source.supernets().rev().find_map(|prefix| {
         let row = state.intent.limited().get(&prefix)?;

@@ -8,7 +8,7 @@ use ratelimit_core::{
 
 use crate::control::{reports::rows, state::State};
 
-/// The policies, the default one first, those of wider prefixes and of the node last.
+/// Returns the policies: the default one first, those of wider prefixes and of the node last.
 pub fn limits(state: &State) -> Vec<PolicyView> {
     let wanted = state.intent.policies();
     wanted
@@ -60,7 +60,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
         .collect()
 }
 
-/// A policy; of a destination, its own limits and those of what each source may send there apart.
+/// Splits the view of a destination's policy into its total limits and those of each source there.
 fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
     let Role::Destination(prefix) = role else {
         return vec![view];
@@ -91,7 +91,7 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
     reported.collect()
 }
 
-/// Who set the limits of a policy at runtime; `None` where nobody did.
+/// Returns who set the limits of a policy at runtime, if any.
 pub(crate) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
     let target = match policy {
         DEFAULT => Target::Default,

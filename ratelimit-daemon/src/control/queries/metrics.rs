@@ -1,4 +1,4 @@
-//! What the metrics are made of.
+//! Collects the data of the metrics.
 
 use std::collections::BTreeMap;
 
@@ -27,52 +27,52 @@ use crate::{
     process::Process,
 };
 
-/// What the metrics are made of.
+/// The data of the metrics.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The daemon and its interfaces.
     pub status: Status,
     /// The counters, with the names of their interfaces.
     pub counters: Vec<(String, CounterRow)>,
-    /// What matched the policies of the configuration.
+    /// Packets that matched the configured policies.
     pub policies: Vec<(String, EntryCounter)>,
     /// Sums over the CPUs.
     pub totals: Totals,
-    /// What became of the sources that policies were to ban.
+    /// The results of bans by policies.
     pub tally: Tally,
-    /// The bans that were adopted, by policy.
+    /// Adopted bans, by policy.
     pub detections: Detections,
-    /// The attacks that were found, by kind.
+    /// Detected attacks, by kind.
     pub attacks: BTreeMap<Kind, u64>,
-    /// The sources that got a further limit, by the attack.
+    /// Sources with a further limit, by attack.
     pub limited: BTreeMap<Kind, u64>,
-    /// Sources that have state, and that had to give theirs away.
+    /// Sources with state, and evicted sources.
     pub sources: Sources,
-    /// How reloads went.
+    /// The results of reloads.
     pub reloads: Reloads,
-    /// How what is enforced stands to what is intended.
+    /// Differences between the kernel and the intent.
     pub reconciliation: Reconciliation,
-    /// How lists have filled.
+    /// How full the lists are.
     pub filling: Filling,
-    /// How commits of the database went.
+    /// Statistics of database commits.
     pub commits: Commits,
-    /// What holds and is not written down.
+    /// Changes in force that are not saved.
     pub unkept: Unkept,
-    /// What was seen beside the controller.
+    /// Data that needs no query.
     pub beside: Beside,
 }
 
-/// What the metrics have that the controller is not asked for.
+/// Data that is collected without a query to the controller.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// How the controller keeps up.
+    /// The load of the controller.
     pub workload: workload::Seen,
-    /// What the process takes; `None` where that cannot be read.
+    /// Resources of the process. `None` if they cannot be read.
     pub process: Option<Process>,
 }
 
 impl Beside {
-    /// How it is at the moment.
+    /// Reads the current values.
     pub fn look(workload: &Workload) -> Self {
         Self {
             workload: workload.seen(),
@@ -81,16 +81,17 @@ impl Beside {
     }
 }
 
-/// How many entries the maps have that only a scan can count, by their names: nothing where they cannot be read.
+/// Returns the number of entries of maps that only a scan can count, by name. Empty if they cannot
+/// be read.
 pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
     let policies = controller.ask(Controller::policies).await?;
     let fill = controller.scan(move |scanner| scanner.fill(&policies));
     Ok(fill.await?.unwrap_or_default())
 }
 
-/// What the metrics are made of. Refused is what cannot be read.
+/// Collects the data. Fails if something cannot be read.
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
-    // Before this waits for its turn too.
+    // Read first, before this query waits as well.
     let beside = Beside::look(controller.workload());
     controller.call(LookAtLinks).await?;
     let policies = controller.ask(Controller::policies).await?;
@@ -104,7 +105,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     }
 }
 
-/// What the metrics are made of, when the sources were counted.
+/// Collects the data, with the number of sources.
 pub(crate) fn metrics_snapshot(
     controller: &Controller,
     sources: Sources,

@@ -1,4 +1,4 @@
-//! What is reported of the budget for new sources, and of the overflow buckets of those that came too late.
+//! The budget for new sources, and overflow buckets, in reports.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use ratelimit_core::{
 
 use crate::control::state::State;
 
-/// The budget; `None` where there is none.
+/// Returns the status of the budget, if there is one.
 pub(crate) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
     let budget = state.intent.config.new_sources?;
     Some(NewSourcesStatus {
@@ -20,7 +20,7 @@ pub(crate) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
     })
 }
 
-/// How addresses are reported.
+/// Returns the mapping of state addresses to reported prefixes.
 pub(crate) fn telling(state: &State) -> Telling {
     let config = &state.intent.config;
     Telling {
@@ -29,7 +29,7 @@ pub(crate) fn telling(state: &State) -> Telling {
     }
 }
 
-/// How the addresses that state stands under are reported.
+/// Maps the addresses of stored state to reported prefixes.
 #[derive(Clone, Debug)]
 pub struct Telling {
     source: Source,
@@ -37,7 +37,8 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// The source whose state stands under an address, or the prefix whose new sources it is for.
+    /// Returns the source whose state is stored at an address, or the prefix whose overflow bucket
+    /// it is.
     pub fn reported_as(&self, address: IpAddr) -> Prefix {
         let overflow_bucket = self
             .budget

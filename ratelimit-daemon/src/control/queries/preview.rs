@@ -1,4 +1,5 @@
-//! What would happen to a packet at this moment: [`decide`], over the tables as they are, without leaving a trace.
+//! Predicts the verdict on a packet: runs [`decide`] over the current tables, without changing
+//! them.
 
 use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
@@ -31,40 +32,39 @@ use crate::{
     datapath::SourceTables,
 };
 
-/// The smallest frame of a query of DNS over IPv6, which is longer than that of a TCP segment.
+/// The smallest frame with a DNS query over IPv6, which is longer than one with a TCP segment.
 const FRAME_BYTES: usize = 79;
 
 /// No next header (RFC 8200, 4.7).
 const NO_NEXT_HEADER: u8 = 59;
 
-/// Where the flags stand in a TCP header.
+/// The offset of the flags in a TCP header.
 const FLAGS: usize = 13;
 
-/// What a datagram says of its length, and where: as long as a query for the root. Then the place of how many questions there are.
+/// The offset and value of the length in a UDP header, for a query of the root, followed by the
+/// offset of the number of questions.
 const QUERY_BYTES: (usize, u8) = (5, 25);
 const QUESTIONS: usize = 13;
 
-/// From where the packet comes, and where it goes to.
+/// The origin and the destination of the packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// Its source.
     pub from: IpAddr,
-    /// Its destination, where one is named.
     pub to: Option<IpAddr>,
-    /// What the interface that it comes by has of its own.
+    /// The rule of its interface.
     pub rule: InterfaceRule,
 }
 
-/// The packet that is asked about.
+/// The packet in question.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
-    /// One of these classes.
+    /// A packet of one of these classes.
     Classes(ClassSet),
-    /// One of which that much is said.
+    /// A packet of which some properties are known.
     Packet(Packet),
 }
 
-/// The verdict on a packet at `now`, and what refused it.
+/// Returns the verdict on a packet at `now`, and what refused it.
 pub(super) fn preview(
     way: Way,
     asked: Asked,
@@ -124,7 +124,7 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
         if packet.protocol == protocol::TCP {
             frame[upper + FLAGS] = packet.flags;
         }
-        // To a port of DNS it is a query, which may be challenged.
+        // A packet to a DNS port is a query, which may be challenged.
         if packet.protocol == protocol::UDP {
             let (place, bytes) = QUERY_BYTES;
             frame[upper + place] = bytes;
@@ -145,7 +145,7 @@ fn put_destination(frame: &mut [u8; FRAME_BYTES], way: Way) {
 struct Preview<'a> {
     rules: &'a Rules,
     enforcer: &'a Enforcer,
-    /// What is leased; the one at a place has the index behind all policies, and so many more.
+    /// The leases. The index of a lease here is added to the number of policies.
     leased: Vec<(&'a LogKey, &'a Policy)>,
     tables: &'a dyn SourceTables,
     source: &'a Source,
@@ -163,7 +163,7 @@ impl Tables for Preview<'_> {
         Self: 'a;
 
     fn settings(&self) -> Settings {
-        // Where no destination is asked for, none is what limits are of.
+        // Without a destination, no limits of destinations apply.
         let settings = self.enforcer.held().settings.on(self.way.rule);
         let settings = if self.way.to.is_none() {
             settings.without_destinations()
@@ -192,7 +192,7 @@ impl Tables for Preview<'_> {
         self.enforcer.held().policies.get(&index)
     }
 
-    /// What is not said of a packet belongs to no class that asks for it.
+    /// An unknown property belongs to no class that requires it.
     fn excluded(&self, property: Property, value: u32) -> ClassSet {
         let packet = match self.asked {
             Asked::Classes(classes) => return ClassSet::EVERY.difference(classes),
@@ -285,7 +285,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     }
 }
 
-/// No budget is spent, and what is not over its threshold stays so: who is challenged is so now.
+/// Spends no budget and changes no threshold: a source is challenged if it currently would be.
 impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
     fn rules(&self) -> Option<&challenge::Rules> {
         Some(&self.enforcer.held().challenge)
@@ -304,7 +304,7 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         datapath.challenge_suspended().unwrap_or_default()
     }
 
-    /// Not that of the packet, whose sequence number is 0: it proves nothing.
+    /// The sequence number of the preview's packet is 0, which proves nothing.
     fn cookie(&self, _: &Message) -> u32 {
         1
     }
@@ -340,14 +340,14 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         SourceKey::new(*source, scope)
     }
 
-    /// A source without state would get it: nothing is used.
+    /// A source without state would get it. It has used nothing.
     fn words<'a>(&'a self, key: &'a SourceKey<A>) -> Option<ReadOnly<'a>> {
         let (address, scope) = (key.address().to_std(), key.scope());
         let mut policies = self.enforcer.held().policies.values();
         let policy = policies.find(|policy| policy.scope() == scope)?;
         let record = self.tables.record(address, policy, self.now);
         let record = record.ok().flatten();
-        // A table has something to say of every source.
+        // A `compact` table answers for every source.
         let is_table = self.enforcer.datapath().table_sets().is_some();
         Some(ReadOnly {
             is_known: record.is_some() && !is_table,
@@ -361,7 +361,7 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         Ok(())
     }
 
-    /// What each CPU has drawn, and not spent, counts as used.
+    /// The unspent shares of all CPUs count as used.
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
         let taken = self.enforcer.datapath().new_sources_taken();
         let mut record = Record::default();
@@ -388,9 +388,9 @@ impl SourceWords for ReadOnly<'_> {
     }
 }
 
-/// The state of a source or of the node, which stays as it is.
+/// The read-only state of a source or of the node.
 struct ReadOnly<'a> {
-    /// Whether it is that of a source which has state, whatever it has used.
+    /// Whether the source has state.
     is_known: bool,
     record: Record,
     tables: &'a dyn SourceTables,
@@ -421,7 +421,7 @@ impl Words for ReadOnly<'_> {
     }
 }
 
-/// The state of the node. What each CPU has drawn, and not spent, is not known: it counts as used.
+/// The state of the node. The unspent shares of the CPUs are unknown and count as used.
 struct ReadOnlyNode<'a>(&'a Preview<'a>);
 
 impl<'a> Node for ReadOnlyNode<'a> {

@@ -4,7 +4,7 @@ use ratelimit_core::api::ProtectedView;
 
 use crate::control::state::State;
 
-/// What is protected from bans, and why.
+/// Returns the prefixes protected from bans, with reasons.
 pub fn protected(state: &State) -> Vec<ProtectedView> {
     state.protection.views(&state.compiled.rules)
 }

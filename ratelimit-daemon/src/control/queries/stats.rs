@@ -1,4 +1,4 @@
-//! `rlctl stats`: what was counted of packets, by verdict.
+//! `rlctl stats`: counters of packets by verdict.
 
 use ratelimit_common::{DropReason, Verdict};
 use ratelimit_core::api::{Refused, StatsRow};
@@ -8,7 +8,7 @@ use crate::{
     datapath::{self, CounterRow},
 };
 
-/// The counters, a row for each verdict that was ever given.
+/// Returns a row for each verdict that has occurred.
 pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
     let rows = counters(state)?;
     Ok(rows
@@ -24,10 +24,10 @@ pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
         .collect())
 }
 
-/// Packets that limits of the node refused, or would have in a dry run.
+/// Returns the packets that limits of the node refused, or would have in a dry run.
 pub fn refused_by_node(state: &State, interface: Option<&str>) -> datapath::Result<u64> {
     let rows = counters(state)?.into_iter();
-    // What the interfaces with limits of their own refuse is not refused by those of the node.
+    // Interfaces with their own limits do not use those of the node.
     let rows = rows.filter(|(name, _)| match interface {
         Some(interface) => name == interface,
         None => !state.intent.config.has_own_node(name),

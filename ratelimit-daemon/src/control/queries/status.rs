@@ -1,4 +1,4 @@
-//! `rlctl status`: how the daemon is.
+//! `rlctl status`: the state of the daemon.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
+/// Returns the state of the daemon and its datapath. Only root sees quotes of configuration files.
 pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
     controller.call(LookAtLinks).await?;
     let slots = match controller.ask(slot_policies).await? {
@@ -46,7 +46,7 @@ pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unansw
         .await
 }
 
-/// What is not enforced, what is wrong with the pins, and whether everything passes.
+/// Returns what is not enforced, the trouble with the pins, and whether pass-all is on.
 pub fn health(controller: &Controller) -> (Vec<Unenforced>, Option<String>, bool) {
     let pins = controller
         .state
@@ -58,13 +58,13 @@ pub fn health(controller: &Controller) -> (Vec<Unenforced>, Option<String>, bool
     (controller.unenforced(), pins, is_open)
 }
 
-/// The policies, where slots of a `compact` table are to be counted.
+/// Returns the policies if the slots of a `compact` table must be counted.
 fn slot_policies(controller: &Controller) -> Option<Arc<Policies>> {
     let is_compact = is_compact(&controller.state);
     is_compact.then(|| controller.policies())
 }
 
-/// The status, when the slots were counted.
+/// Returns the status with the counted slots.
 fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>) -> Status {
     let refused = controller.about.reloads.error.as_ref();
     let error = refused.map(|it| if is_root { it.in_full() } else { &it.error });
@@ -74,7 +74,8 @@ fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>)
     }
 }
 
-/// The state of the daemon and its datapath, with the slots of a `compact` table that IPv4 and IPv6 use, where they were counted.
+/// Returns the state of the daemon and its datapath, with the used slots of a `compact` table for
+/// IPv4 and IPv6, if they were counted.
 pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
     let config = &controller.state.intent.config;
     Status {
@@ -123,21 +124,21 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
     }
 }
 
-/// What matched the default policy and those of the configuration.
+/// Returns the packets that matched the default policy and the configured ones.
 pub(super) fn configured_policies(state: &State) -> impl Iterator<Item = (&str, EntryCounter)> {
     let configured = state.intent.config.policies.keys().map(String::as_str);
     let names = std::iter::once(DEFAULT).chain(configured);
     names.map(|name| (name, state.policy_counter(name)))
 }
 
-/// How many bans there are that have not ended.
+/// Counts the bans that have not ended.
 fn count_bans(state: &State) -> usize {
     let ended = state.intent.ended(clock::now());
     let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
     state.intent.bans().len().saturating_sub(ended.count())
 }
 
-/// The attacks that are looked for, by what is done about them.
+/// Returns the detected kinds of attacks, by response.
 fn detection(config: &Config) -> DetectionStatus {
     let rules = config.attack_rules().into_iter();
     let (reported, answered): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! `rlctl suggest`: limits from what sources have sent.
+//! `rlctl suggest`: limits derived from past traffic.
 
 use jiff::Timestamp;
 use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// So many windows are to lie beyond a percentile before it says something.
+/// The windows required beyond a percentile to make it meaningful.
 const BEYOND: f64 = 10.0;
 
-/// The limits that would have let the asked part of all windows through, with headroom.
+/// Suggests limits that would have admitted the requested share of all windows, with headroom.
 pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Suggested, Refused> {
     check(request)?;
     let (state, history) = (&controller.state, &controller.scans.history);
@@ -118,7 +118,7 @@ fn suggested(
     }
 }
 
-/// So many times as much, up to the next number of two digits.
+/// Multiplies, and rounds up to a number of two digits.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -134,7 +134,7 @@ fn rounded(amount: u64, headroom: f64) -> u64 {
     (wanted.div_ceil(unit) * unit).max(1)
 }
 
-/// The limit with another amount, or another burst where it is a bucket.
+/// Returns the limit with another amount or, for a bucket, another burst.
 fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
     let (amount, algorithm) = match limit.algorithm() {
         Algorithm::TokenBucket { .. } => {

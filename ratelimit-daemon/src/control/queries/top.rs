@@ -1,4 +1,5 @@
-//! `rlctl top`: the tables are scanned beside the controller (`scanner.rs`), which is only asked for the policies.
+//! `rlctl top`: another thread scans the tables (`scanner.rs`); the controller only supplies the
+//! policies.
 
 mod busiest;
 mod refused;
@@ -21,11 +22,11 @@ use crate::{
     datapath,
 };
 
-/// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.
+/// Sources per query for policies, so that other requests wait only a fraction of a millisecond.
 const ASKED_AT_ONCE: usize = 128;
 
-/// The busiest sources: those whose limits are fullest, then those that were refused most; behind them those of `with` that are
-/// banned. Refused is what cannot be read.
+/// Returns the busiest sources: those with the fullest limits first, then the most refused ones,
+/// then the sources in `with` that are banned. Fails if the tables cannot be read.
 pub async fn top(
     controller: &Handle,
     count: usize,
@@ -72,7 +73,7 @@ async fn find(
     if let Ok(busiest) = &mut busiest
         && !Arc::ptr_eq(&before, &after)
     {
-        // What was read of a policy that is another one now may be what the other one counts.
+        // Values read under a policy that has changed may belong to another limit.
         busiest.retain(|row| is_same(&row.policy, &before, &after));
     }
     Ok(busiest)

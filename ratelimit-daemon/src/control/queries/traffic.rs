@@ -1,4 +1,4 @@
-//! What the history of packets is made of.
+//! Collects the data of the traffic history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::{
     traffic_log::{Counters, Sample, Sums},
 };
 
-/// The limits that are watched over time: of more, the first.
+/// The most limits that are watched over time.
 const LEVELS_MAX: usize = 64;
 
-/// Policies whose packets are counted over time: of more, the first.
+/// The most policies whose packets are counted over time.
 const POLICIES_MAX: usize = 64;
 
-/// The counters at this moment, with what a scan found beside them; none where no history is kept.
+/// Returns the current counters, with the results of a scan. `None` if no history is kept.
 pub fn traffic_sample(
     controller: &Controller,
     scanned: Option<Scanned>,
@@ -29,7 +29,7 @@ pub fn traffic_sample(
         Some(_) => levels::watched(state, &controller.feeds.cluster)?,
         None => Sums::new(),
     };
-    // Of policies that are others now, words may mean something else.
+    // If the policies have changed, the words may belong to other limits.
     let scanned = scanned.filter(|it| Arc::ptr_eq(&it.policies, &state.compiled.policies));
     levels.extend(scanned.map(|it| it.least).unwrap_or_default());
     while levels.len() > LEVELS_MAX {

@@ -1,6 +1,7 @@
-//! What is left at worst of limits that each of many sources has for itself: the sources of a policy, or those within a prefix.
+//! The lowest remaining capacity of limits that each of many sources has: the sources of a policy,
+//! or those within a prefix.
 //!
-//! No table knows the least of them, so all sources are scanned, beside the controller (`scanner.rs`).
+//! No table stores this minimum, so another thread scans all sources (`scanner.rs`).
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -28,20 +29,21 @@ use crate::{
     traffic_log::{Series, Sums},
 };
 
-/// The policies and prefixes whose sources are looked for, and what a scan has to know of them.
+/// The watched policies and prefixes, and the data for their scan.
 pub struct Many {
     groups: Vec<Group>,
     view: View,
 }
 
-/// Sources that are looked for together.
+/// Sources that are watched together.
 struct Group {
     watched: Watched,
-    /// The policy whose limits are whole while no source has used any of them.
+    /// The policy whose limits are reported as unused while no source has used any.
     policy: String,
 }
 
-/// Looks for what is left at worst, and answers how long the scan took; nothing where the tables could not be read.
+/// Finds the minimum, and returns it with the duration of the scan. `None` if the tables could not
+/// be read.
 pub async fn scan(
     controller: &Handle,
     many: Many,
@@ -60,7 +62,8 @@ pub async fn scan(
     scan.await
 }
 
-/// What `[history] watch` names of that kind; `None` where it names nothing, or no history is kept.
+/// Returns the entries of `[history] watch` of that kind. `None` if there are none or no history is
+/// kept.
 pub fn watched_sources(state: &State) -> datapath::Result<Option<Many>> {
     let config = &state.intent.config;
     let watched = config.watched.iter();
@@ -89,7 +92,7 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
 }
 
 impl Many {
-    /// The least that any of the sources has left of each limit.
+    /// Returns the minimum remaining capacity of each limit.
     fn least(&self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<Sums> {
         let mut least = Least {
             many: self,
@@ -115,18 +118,18 @@ impl Many {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 pub struct Scanned {
-    /// What was left at worst.
+    /// The lowest remaining capacities.
     pub least: Sums,
-    /// The policies under which it was found.
+    /// The policies during the scan.
     pub policies: Arc<Policies>,
 }
 
-/// A limit of a group: the number of the group, the policy, and the place of the limit in it.
+/// A limit of a group: the number of the group, the policy, and the position of the limit in it.
 type Key<'a> = (usize, &'a str, (u32, usize));
 
-/// What was found so far.
+/// The minimum so far.
 struct Least<'a> {
     many: &'a Many,
     parts: BTreeMap<u32, Stateful<'a>>,
@@ -135,7 +138,7 @@ struct Least<'a> {
 }
 
 impl<'a> Least<'a> {
-    /// Where no source has used anything, all is left.
+    /// Starts with unused limits, the result if no source has used any.
     fn begin(&mut self) {
         for (number, group) in self.many.groups.iter().enumerate() {
             let named = self.many.view.policies.get(&group.policy);
@@ -149,14 +152,14 @@ impl<'a> Least<'a> {
         }
     }
 
-    /// The limits that count a source under a scope, where they are its own.
+    /// Returns the limits of a scope, if they are a source's own.
     fn part(&self, scope: u32, source: IpAddr) -> Option<(&'a str, Part<'a>)> {
         let own = self.sharing.at(scope, source);
         let (name, role, part) = own.or_else(|| self.parts.get(&scope).copied())?;
         (role == Role::Sources).then_some((name, part))
     }
 
-    /// Takes notice of what a source has used of a limit, where that is known.
+    /// Records the usage of a limit by a source, if it is known.
     fn note(
         &mut self,
         source: IpAddr,

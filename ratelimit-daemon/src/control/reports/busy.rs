@@ -1,4 +1,4 @@
-//! What the controller is busy with, as others see it while it does not answer.
+//! The current work of the controller, shown to clients that wait for it.
 
 use std::{
     fmt,
@@ -9,23 +9,23 @@ use std::{
 use crate::clock;
 use jiff::{Timestamp, Unit};
 
-/// What keeps the controller busy that nobody in particular asked for.
+/// Work that no client asked for.
 pub const OWN_WORK: &str = "the work of the daemon itself";
 
 tokio::task_local! {
     static WHAT: Arc<str>;
 }
 
-/// Runs `task`; whoever waits for the controller learns that `what` keeps it busy.
+/// Runs `task`; clients that wait for the controller see that `what` keeps it busy.
 pub async fn asked_as<F: Future>(what: impl Into<Arc<str>>, task: F) -> F::Output {
     WHAT.scope(what.into(), task).await
 }
 
-/// What the controller does at the moment.
+/// The current work of the controller.
 #[derive(Clone, Debug, Default)]
 pub struct Busy(Arc<Mutex<Option<BusyWith>>>);
 
-/// What it has been busy with, and since when.
+/// A piece of work, and since when it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusyWith {
     what: Arc<str>,
@@ -34,13 +34,13 @@ pub struct BusyWith {
 }
 
 impl Busy {
-    /// What the requests of this task are reported as.
+    /// Returns how requests of the current task are reported.
     pub(crate) fn what() -> Arc<str> {
         WHAT.try_with(Arc::clone)
             .unwrap_or_else(|_| OWN_WORK.into())
     }
 
-    /// Runs what the controller is asked for.
+    /// Runs a request, and shows it as the current work.
     pub(crate) fn during<T>(&self, what: Arc<str>, job: impl FnOnce() -> T) -> T {
         let with = BusyWith {
             what,
@@ -53,7 +53,7 @@ impl Busy {
         value
     }
 
-    /// What it does at the moment, if it does something.
+    /// Returns the current work, if any.
     pub fn with(&self) -> Option<BusyWith> {
         let with = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         with.clone()
@@ -65,7 +65,7 @@ impl Busy {
 }
 
 impl BusyWith {
-    /// For how long.
+    /// Returns how long it has been running.
     pub fn lasts(&self) -> Duration {
         clock::elapsed(self.begun)
     }

@@ -9,6 +9,7 @@ pub enum Cause<'a> {
     User(&'a str),
     /// Their time is over.
     Time,
-    /// The configuration before a trial comes back. Runtime limits that it has no place for are suspended.
+    /// The configuration before a trial comes back. Runtime limits that it has no place for are
+    /// suspended.
     Rollback,
 }

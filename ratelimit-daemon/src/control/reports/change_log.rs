@@ -21,7 +21,8 @@ struct Line<'e> {
     author: Option<&'e str>,
 }
 
-/// Logs an event if it is a change of bans, allows or limits. Other events are logged where they happen.
+/// Logs an event if it is a change of bans, allows or limits. Other events are logged where they
+/// happen.
 pub fn log(what: &What) {
     let Some(line) = line(what) else {
         return;

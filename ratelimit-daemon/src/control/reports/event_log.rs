@@ -1,7 +1,8 @@
-//! The events on disk, over restarts: `events.db`, SQLite beside the database.
+//! The events on disk, over restarts: `events.db`, an SQLite file next to the database.
 //!
-//! It has a file of its own: nothing is enforced by it, so where it is damaged it begins anew, and where it cannot be written events
-//! wait in memory. It is bounded by its rows and by their age.
+//! It is separate because nothing depends on it for enforcement: if it is damaged, a new one is
+//! created, and if it cannot be written, events wait in memory. The number and the age of its rows
+//! are limited.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,24 +18,24 @@ use tracing::{info, warn};
 use super::{journal::Journal, log_throttle::Reminder};
 use crate::{clock, private};
 
-/// The changes by people that are kept, and those that traffic causes.
+/// The most stored changes by users, and the most caused by traffic.
 pub const ROWS_MAX: usize = 1_000;
-/// How long they are kept.
+/// How long they are stored.
 const AGE_MAX: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// Rows after which those that are too many or too old are forgotten.
+/// New rows after which excess and old rows are deleted.
 const FORGET_EVERY: usize = 100;
 
-/// The file.
 pub struct EventLog {
     path: PathBuf,
     connection: Option<Connection>,
-    /// Rows that were written since some were forgotten.
+    /// Rows written since the last deletion.
     written: usize,
     reminder: Reminder,
 }
 
 impl EventLog {
-    /// That of a state directory, and the journal that continues the events in it. One that is damaged begins anew.
+    /// Opens the log of a state directory, and the journal that continues its events. Replaces a
+    /// damaged file.
     pub fn open(directory: &Path) -> (Self, Journal) {
         let mut log = Self {
             path: directory.join("events.db"),
@@ -54,7 +55,7 @@ impl EventLog {
         (log, Journal::after(journal, events))
     }
 
-    /// Keeps events; `false` where they are to be written again later.
+    /// Writes events. Returns `false` if they must be written again later.
     pub fn write(&mut self, events: &[Arc<Event>]) -> bool {
         match self.try_write(events) {
             Ok(()) => true,
@@ -101,7 +102,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Tells this file from others, with the events in it.
+    /// Returns the identity of the file and its events.
     fn read(&self) -> anyhow::Result<(u32, Vec<Event>)> {
         let Some(connection) = &self.connection else {
             return Ok((0, Vec::new()));
@@ -111,7 +112,7 @@ impl EventLog {
         let mut rows = statement.query([oldest()?])?;
         let mut events = Vec::new();
         while let Some(row) = rows.next()? {
-            // One of a newer version is not understood, and hides no other.
+            // An event of a newer version cannot be parsed and is skipped.
             if let Ok(event) = serde_json::from_str(row.get_ref(0)?.as_str()?) {
                 events.push(event);
             }
@@ -166,7 +167,7 @@ impl EventLog {
     }
 }
 
-/// A number that the file keeps, drawn at random when it is made; 0 in a file of an older version.
+/// Returns the random identity of the file, or 0 if an older version created it.
 fn identity(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -211,7 +212,8 @@ mod tests {
         assert!(rows < 1_200, "{rows}");
     }
 
-    /// Sampled drops were counted with the changes, and changes by people were forgotten by their numbers.
+    /// Sampled drops were counted with the changes, and changes by people were forgotten by their
+    /// numbers.
     #[test]
     fn no_flood_makes_what_people_changed_forgotten() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! The events of late in memory, kept for whoever asks, and told to whoever follows. `event_log.rs` has them on disk.
+//! Recent events in memory, for queries and followers. `event_log.rs` stores them on disk.
 //!
-//! What traffic causes is kept apart from what people do, and drops from both. A flood causes a hundred drops a second and CPU, and many
-//! bans, and must not push out what an operator changed.
+//! Events caused by traffic are kept apart from those caused by users, and drops from both. A flood
+//! causes a hundred drops per second and CPU, and many bans, which must not displace the changes of
+//! an operator.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,34 +18,34 @@ use zerocopy::IntoBytes;
 
 use super::event_log;
 
-/// The events of each kind that are kept.
+/// The most events of each kind.
 const KEPT: usize = event_log::ROWS_MAX;
-/// The events that a follower may be behind before it loses some.
+/// How many events a follower may lag behind before it loses some.
 const BEHIND_MAX: usize = 4_096;
 
-/// The events of this run of the daemon, and the changes of those before.
+/// The events of this run of the daemon, and the changes of previous runs.
 #[derive(SmartDefault)]
 pub struct Journal {
-    /// Behind the last event.
+    /// The position behind the last event.
     cursor: Cursor,
-    /// Events so far, with those of the runs before.
+    /// The number of events, including those of previous runs.
     recorded: u64,
-    /// Those of them that a restart would not forget.
+    /// The number of events that are on disk.
     written: u64,
     changes: Ring,
     of_traffic: Ring,
     drops: Ring,
     #[default(broadcast::Sender::new(BEHIND_MAX))]
     followers: broadcast::Sender<Arc<Event>>,
-    /// The interfaces by their slots.
+    /// Interfaces by slot.
     interfaces: BTreeMap<u32, String>,
 }
 
-/// Events in their order, each with how many were recorded until then.
+/// Events in order, each with the total number of events up to it.
 type Ring = VecDeque<(u64, Arc<Event>)>;
 
 impl Journal {
-    /// Continues the changes of the runs before, which the journal file of this identity has.
+    /// Continues the changes of previous runs, from the file with this identity.
     pub fn after(journal: u32, changes: Vec<Event>) -> Self {
         let last = changes.iter().map(|event| event.number).max().unwrap_or(0);
         let mut restored = Self {
@@ -64,7 +65,7 @@ impl Journal {
         restored
     }
 
-    /// Keeps what happened at `at`, and tells it to those who follow.
+    /// Records an event that happened at `at`, and sends it to followers.
     pub fn record(&mut self, at: Timestamp, what: What) {
         let number = if what.is_drop() {
             &mut self.cursor.drop
@@ -79,7 +80,7 @@ impl Journal {
             what,
         });
         self.keep(Arc::clone(&event));
-        // Nobody may follow.
+        // There may be no followers.
         let _ = self.followers.send(event);
     }
 
@@ -98,59 +99,59 @@ impl Journal {
         ring.push_back((self.recorded, event));
     }
 
-    /// The changes that a restart would forget.
+    /// Returns the changes that are not on disk.
     pub fn unwritten(&self) -> Vec<Arc<Event>> {
         in_order([&self.changes, &self.of_traffic], self.written)
     }
 
-    /// They were written.
+    /// Marks all changes as written.
     pub const fn set_written(&mut self) {
         self.written = self.recorded;
     }
 
-    /// What is kept, in its order.
+    /// Returns all events in order.
     pub fn kept(&self) -> Vec<Arc<Event>> {
         in_order([&self.changes, &self.of_traffic, &self.drops], 0)
     }
 
-    /// The place behind the last event.
+    /// Returns the position behind the last event.
     pub const fn cursor(&self) -> Cursor {
         self.cursor
     }
 
-    /// The last `count` events that are kept and are no drops, in their order.
+    /// Returns the last `count` events other than drops, in order.
     pub fn changes(&self, count: usize) -> Vec<Arc<Event>> {
         let mut changes = in_order([&self.changes, &self.of_traffic], 0);
         changes.split_off(changes.len().saturating_sub(count))
     }
 
-    /// What happens from here on.
+    /// Returns the stream of future events.
     pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
         self.followers.subscribe()
     }
 
-    /// The drops that are kept, in their order.
+    /// Returns the drops in order.
     pub fn drops(&self) -> impl Iterator<Item = &Event> {
         self.drops.iter().map(|(_, event)| event.as_ref())
     }
 
-    /// The name of the interface in a slot.
+    /// Returns the name of the interface in a slot.
     pub fn interface(&self, slot: u32) -> String {
         self.interfaces.get(&slot).cloned().unwrap_or_default()
     }
 
-    /// The interfaces by their slots.
+    /// Returns the interfaces by slot.
     pub fn interfaces(&self) -> &BTreeMap<u32, String> {
         &self.interfaces
     }
 
-    /// Says which interface has which slot.
+    /// Records the slots of interfaces.
     pub fn name_interfaces(&mut self, names: impl IntoIterator<Item = (u32, String)>) {
         self.interfaces = names.into_iter().collect();
     }
 }
 
-/// The events of `rings` behind the first `recorded`.
+/// Merges the events of `rings` after the first `recorded`.
 fn in_order<const N: usize>(rings: [&Ring; N], recorded: u64) -> Vec<Arc<Event>> {
     let events = rings.into_iter().flatten();
     let mut events: Vec<_> = events.filter(|(number, _)| *number > recorded).collect();
@@ -159,10 +160,10 @@ fn in_order<const N: usize>(rings: [&Ring; N], recorded: u64) -> Vec<Arc<Event>>
     events.map(|(_, event)| Arc::clone(event)).collect()
 }
 
-/// A number that no other run has.
+/// Returns a number unique to this run.
 fn random() -> u64 {
     let mut number = 0_u64;
-    // A call for so few bytes does not fail once the kernel has started.
+    // A call for a few bytes cannot fail once the kernel's generator is seeded.
     let _ = getrandom(number.as_mut_bytes(), GetRandomFlags::empty());
     number | 1
 }

@@ -1,16 +1,16 @@
-//! How often the log tells what lasts: at once, and then each minute.
+//! Throttles log lines about a lasting condition: at once, and then each minute.
 
 use crate::clock;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_mins(1);
 
-/// When something was reported last; never where it does not last.
+/// When it was last reported. `None` while the condition does not hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reminder(Option<Instant>);
 
 impl Reminder {
-    /// Whether it is to be reported now. Whoever asks tells it.
+    /// Returns whether to report now. The caller must then do so.
     pub fn is_due(&mut self) -> bool {
         let is_due = self
             .0
@@ -21,7 +21,7 @@ impl Reminder {
         is_due
     }
 
-    /// Whether it was reported.
+    /// Returns whether it was reported.
     pub const fn is_reported(&self) -> bool {
         self.0.is_some()
     }

@@ -1,4 +1,4 @@
-//! How far the controller is with a long change, for whoever waits for it: told beside the controller, which is busy.
+//! The progress of a long change, readable while the controller is busy with it.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use ratelimit_core::api::Progress as View;
 
-/// What there is to do and what of it is done. Clones are the same one.
+/// The total and the completed steps. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Steps>);
 
@@ -18,28 +18,28 @@ struct Steps {
 }
 
 impl Progress {
-    /// Begins a change of so many steps.
+    /// Starts a change with `total` steps.
     pub fn begin(&self, total: u64) {
         self.0.done.store(0, Relaxed);
         self.0.total.store(total, Relaxed);
     }
 
-    /// So many more are done.
+    /// Adds completed steps.
     pub fn advance(&self, steps: usize) {
         self.0.done.fetch_add(steps as u64, Relaxed);
     }
 
-    /// The change was made, or was not.
+    /// Ends the change, successful or not.
     pub fn end(&self) {
         self.0.total.store(0, Relaxed);
     }
 
-    /// How many steps were done.
+    /// Returns the completed steps.
     pub fn done(&self) -> u64 {
         self.0.done.load(Relaxed)
     }
 
-    /// How far it is; nothing of nothing, when there is no such change.
+    /// Returns the progress. All zeros if there is no such change.
     pub fn view(&self) -> View {
         let total = self.0.total.load(Relaxed);
         View {

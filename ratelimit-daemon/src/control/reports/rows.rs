@@ -1,4 +1,4 @@
-//! Rows of what is intended, as they are reported.
+//! Rows of the intent in reports.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ratelimit_core::{
 
 use crate::{clock, control::time::lifetime};
 
-/// A row that is set at this moment.
+/// Describes a row that was set just now.
 pub fn entry(
     until: Instant,
     reason: Option<impl Into<Arc<str>>>,
@@ -25,7 +25,7 @@ pub fn entry(
     }
 }
 
-/// A ban as it is reported.
+/// Describes a ban.
 pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounter) -> Ban {
     Ban {
         prefix,
@@ -38,7 +38,7 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounte
     }
 }
 
-/// A runtime allow, as it is reported.
+/// Describes a runtime allow.
 pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
     Allow {
         prefix,
@@ -51,7 +51,7 @@ pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
     }
 }
 
-/// What is reported of runtime limits.
+/// Describes runtime limits.
 pub fn runtime(row: &EntryRow) -> RuntimeEntry {
     RuntimeEntry {
         until: lifetime::reported(row.until),

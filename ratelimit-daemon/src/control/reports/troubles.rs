@@ -1,4 +1,5 @@
-//! What does not work and keeps nothing else from working: told once in the log and as an event, and in `status` while it lasts.
+//! Troubles: failures that do not affect the rest of the daemon. Each is reported once in the log
+//! and as an event, and in `status` while it lasts.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +10,28 @@ use tracing::{error, info, warn};
 use super::journal::Journal;
 use crate::clock;
 
-/// What does not work where pins are gone.
+/// Pins are missing.
 pub const PINS: &str = "pins";
-/// What does not work when the state cannot be written.
+/// The state cannot be written.
 pub const STATE: &str = "state";
-/// What does not work where the database is gone.
+/// The database file was deleted.
 pub const DATABASE: &str = "database";
-/// What does not work where the daemon started with another configuration than that of the files.
+/// The daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
-/// What does not work where everybody may read a secret.
+/// All users can read a secret.
 pub const SECRETS: &str = "secrets";
-/// What does not work where somebody has stopped the loader.
+/// The loader was stopped.
 pub const LOADER: &str = "loader";
-/// Where one of these does not work, what is enforced is not what somebody wrote, or will not be: the log tells that as an error.
+/// With these troubles, enforcement differs from the configuration, or will. They are logged as
+/// errors.
 const ERRORS: [&str; 5] = [PINS, STATE, DATABASE, CONFIGURATION, LOADER];
 
-/// The troubles that last, by what does not work.
+/// Current troubles by name.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles(BTreeMap<&'static str, (String, Timestamp)>);
 
 impl Troubles {
-    /// As they are reported.
+    /// Returns the troubles for reports.
     pub fn views(&self) -> Vec<Trouble> {
         let troubles = self.0.iter();
         troubles
@@ -41,12 +43,12 @@ impl Troubles {
             .collect()
     }
 
-    /// Why this does not work; `None` when it does.
+    /// Returns the trouble of this name, if it is current.
     pub fn of(&self, what: &str) -> Option<&str> {
         self.0.get(what).map(|(error, _)| error.as_str())
     }
 
-    /// Takes notice of how something stands, and tells where that is different: `None` when it works.
+    /// Records the state of `what`, and reports a change: `None` means that it works.
     pub fn report(&mut self, journal: &mut Journal, what: &'static str, error: Option<String>) {
         let at = clock::wall();
         if !self.note(what, error.clone(), at) {
@@ -71,7 +73,7 @@ impl Troubles {
         journal.record(at, event);
     }
 
-    /// Takes notice of how something stands, and answers whether that is different.
+    /// Records the state of `what`, and returns whether it changed.
     fn note(&mut self, what: &'static str, error: Option<String>, at: Timestamp) -> bool {
         match error {
             None => self.0.remove(what).is_some(),

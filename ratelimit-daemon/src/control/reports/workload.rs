@@ -1,5 +1,5 @@
-//! How the controller keeps up: requests that wait for it, when it last did what is due each second, and what it refused. It is reported
-//! beside the controller, which may be busy.
+//! The load of the controller: waiting requests, the last run of its periodic work, and refused
+//! commands. It can be read while the controller is busy.
 
 use std::{
     sync::{
@@ -12,7 +12,7 @@ use std::{
 use crate::clock;
 use ratelimit_core::api::Code;
 
-/// What the controller is asked for. Clones are the same one.
+/// The load. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Workload(Arc<Figures>);
 
@@ -23,17 +23,17 @@ struct Figures {
     refused: [AtomicU64; Code::ALL.len()],
 }
 
-/// A request that waits, until this is dropped.
+/// A waiting request. Dropping it ends the wait.
 pub struct Waiting(Workload);
 
-/// A workload as it was at one moment.
+/// The load at one point in time.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Requests that wait for their turn.
     pub waiting: usize,
-    /// Since when the controller has not done what is due each second.
+    /// The time since the last periodic work.
     pub tick_age: Duration,
-    /// Commands that were refused, by code.
+    /// Refused commands, by code.
     pub refused: Vec<(Code, u64)>,
 }
 
@@ -48,18 +48,18 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Counts a request until it has its turn.
+    /// Counts a request until its turn.
     pub fn wait(&self) -> Waiting {
         self.0.waiting.fetch_add(1, Relaxed);
         Waiting(self.clone())
     }
 
-    /// The controller has done what is due each second.
+    /// Records that the periodic work was done.
     pub fn tick(&self) {
         *self.ticked() = clock::monotonic();
     }
 
-    /// Counts a command that was refused.
+    /// Counts a refused command.
     pub fn refuse(&self, code: Code) {
         let index = Code::ALL.iter().position(|it| *it == code);
         if let Some(count) = index.and_then(|index| self.0.refused.get(index)) {
@@ -67,7 +67,7 @@ impl Workload {
         }
     }
 
-    /// How it is at the moment.
+    /// Returns the current load.
     pub fn seen(&self) -> Seen {
         let refused = Code::ALL.iter().zip(&self.0.refused);
         Seen {

@@ -1,16 +1,17 @@
-//! How many sources had to give their state to others: those that ever got some, less those that have some.
+//! Counts evicted sources: all that ever got state minus those that have some.
 
-/// Those of one family, as they are reported. They never become fewer.
+/// The reported evictions of a family. They never decrease.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evictions {
     reported: u64,
-    /// Slots of a `compact` table that went with their limits: nobody else got them.
+    /// Slots of a `compact` table that were removed with their limits, and so were not evicted.
     given_up: u64,
 }
 
 impl Evictions {
-    /// Takes a count in: `inserted` was read before the sources were counted that `held` state, so those that come meanwhile
-    /// are not taken for evicted. Where limits have `moved` since the last count, what is missing went with them.
+    /// Records a count. `inserted` must be read before the sources with state were counted
+    /// (`held`), so that new ones are not mistaken for evicted ones. If limits have `moved` since
+    /// the last count, missing slots were removed with them.
     pub fn count(&mut self, inserted: u64, held: u64, moved: bool) -> u64 {
         let missing = inserted.saturating_sub(held);
         if moved {
@@ -40,7 +41,7 @@ mod tests {
         evictions.count(150, 100, false);
         assert_eq!(evictions.count(150, 10, true), 50);
         assert_eq!(evictions.count(160, 15, false), 55);
-        // What is counted at a limit that came anew.
+        // A new limit, with 20 sources.
         assert_eq!(evictions.count(180, 35, true), 55);
         assert_eq!(evictions.count(190, 35, false), 65);
     }

@@ -1,11 +1,14 @@
-//! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
+//! The usage history of limits: for each limit of a policy, the usage of its windows by sources, by
+//! hour.
 //!
-//! The tables are sampled from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
-//! window is counted where its last tenth is running. Which windows a sample finds there depends on nothing that they hold, so
-//! they are a fair sample of all. What is still to come is at most the last tenth. Of sliding windows, sliding logs and token
-//! buckets, what is in use at that moment counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
+//! The tables are sampled from time to time, in parts (`scan.rs`), at no cost for packets. A fixed
+//! window is counted if a sample finds it in its last tenth. That does not depend on its usage, so
+//! the windows are a fair sample, and at most the usage of the last tenth is missing. For sliding
+//! windows, sliding logs and token buckets, the usage at that moment counts. Samples of packets
+//! would not do: one in 32 packets misses most slow sources.
 //!
-//! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
+//! Refused packets are in no window, so no usage exceeds its limit, and full windows are counted
+//! separately.
 
 mod scan;
 
@@ -32,37 +35,37 @@ use crate::{
     datapath,
 };
 
-/// Limits whose windows are counted: of more, the first.
+/// The most limits whose windows are counted.
 const LIMITS_MAX: usize = 256;
-/// How long what was seen is kept.
+/// How long records are kept.
 pub const HOURS_KEPT: i64 = 7 * 24;
-/// How often it is brought into the database.
+/// How often they are stored in the database.
 const FLUSH: Duration = Duration::from_mins(1);
-/// Looks take at most so small a part of the time.
+/// Samples take at most this part of the time.
 const PART: u32 = 500;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
 
-/// What was seen in this hour.
+/// The records of this hour.
 #[derive(Debug, Default)]
 pub struct History {
     hour: i64,
     seen: BTreeMap<Measured, Seen>,
     flushed: Option<Moment>,
-    /// When this began, where nothing was kept before.
+    /// When the history began, if there is no older one.
     began: Option<Timestamp>,
 }
 
-/// What was in use when it was sampled.
+/// A sample of usage.
 pub struct UsageSample {
-    /// The policies under which it was found.
+    /// The policies during the sample.
     policies: Arc<Policies>,
     found: datapath::Result<Vec<Windows>>,
     took: Duration,
 }
 
 impl History {
-    /// What was seen of each limit from an hour on, and since when there is something.
+    /// Returns the records of each limit since an hour, and the beginning of the history.
     pub(crate) fn seen_since(
         &self,
         store: &Store,
@@ -83,7 +86,7 @@ impl History {
         Ok((since, all))
     }
 
-    /// What was seen in this hour before a restart.
+    /// Restores the records of this hour after a restart.
     pub fn restore(store: &Store) -> anyhow::Result<Self> {
         let hour = this_hour();
         let mut rows = store.history(hour - HOURS_KEPT)?;
@@ -98,7 +101,7 @@ impl History {
         })
     }
 
-    /// Takes in what was found, and answers how long to wait before the next sample.
+    /// Adds a sample, and returns the time until the next one.
     pub fn take_sample(
         &mut self,
         sample: Option<UsageSample>,
@@ -110,7 +113,7 @@ impl History {
         if let Some(sample) = sample {
             took = sample.took;
             match sample.found {
-                // Policies that changed meanwhile may have changed what words mean.
+                // If the policies changed, the words may have another meaning.
                 Ok(_) if !Arc::ptr_eq(&sample.policies, policies) => {}
                 Ok(found) => found.into_iter().for_each(|windows| self.add(windows)),
                 Err(error) => {
@@ -124,12 +127,12 @@ impl History {
             self.keep(store);
         }
         let pause = ((took + clock::elapsed(start)) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
-        // Sources that send in step with the samples would be seen always at the same point.
+        // A random pause avoids sampling periodic sources always in the same phase.
         let random = RandomState::new().hash_one(()) % 1024;
         pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
     }
 
-    /// Brings what was seen into the database, and begins a new hour.
+    /// Stores the records in the database, and begins a new hour if it is time.
     pub fn keep(&mut self, store: &mut Store) {
         let History { hour, seen, .. } = &*self;
         let answer = store.transaction(|writer| {
@@ -162,7 +165,7 @@ impl History {
     }
 }
 
-/// What a sample counts of a word.
+/// Returns the usage that a sample counts for a word.
 fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
     let used = algorithm.used(word, now);
     let is_counted = match algorithm {
@@ -170,13 +173,13 @@ fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
             algorithm.counts_for_ns(word, now) <= window.window_ns() / 10
         }
         Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => true,
-        // It has no word: its ring is looked at.
+        // It has no word; its ring is read instead.
         Algorithm::SlidingLog(_) => false,
     };
     (used > 0 && is_counted).then_some(used)
 }
 
-/// The hour, since 1970.
+/// Returns the number of hours since 1970.
 pub(crate) fn this_hour() -> i64 {
     clock::wall().as_second() / 3600
 }

@@ -1,10 +1,10 @@
-//! Scans what the kernel keeps of sources, on a thread of their own. One through a million takes a good part of a second,
-//! in which no ban is to wait. They take place one after the other, so that several that are asked for at once slow packets no more
-//! than one does.
+//! Scans the state of sources in the kernel, on its own thread: a scan of a million sources takes a
+//! good part of a second, and no ban should wait for it. Scans run one after the other, so that
+//! several of them slow packets no more than one does.
 //!
-//! A scan changes nothing. What it has to know of what is intended it is given, as it was when it began. Policies may change
-//! meanwhile, and a region of a `compact` table may become that of another limit. Who asks for a scan looks, when it has ended,
-//! whether the policies are still the same.
+//! A scan changes nothing. It gets the intent as it was at its beginning. If policies change during
+//! it, a region of a `compact` table may become that of another limit. So the caller checks
+//! afterwards whether the policies are still the same.
 
 use std::{
     io,
@@ -26,37 +26,37 @@ use crate::{
     datapath::{self, SlotRow, SourceRow, SourceTables},
 };
 
-/// Scans that may wait for their turn.
+/// Scans that can wait for their turn.
 const QUEUE: usize = 64;
-/// How long a count of the sources is good for.
+/// How long a count of sources stays fresh.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// The tables, and what scans them remember.
+/// The tables, and the memory of the scans.
 pub struct Scanner {
     pub(crate) tables: Arc<dyn SourceTables>,
-    /// The sources as they were counted a moment ago.
+    /// The last count of sources.
     counted: Option<(Instant, Sources)>,
     evictions: [Evictions; 2],
-    /// Where the limits were in a `compact` table at the last count, each with the scope that it is of.
+    /// The regions of the limits in a `compact` table at the last count, with their scopes.
     regions: Option<Vec<(u32, Region)>>,
-    /// Where the next sample of what sources have sent goes on.
+    /// The position of the next sample of usage.
     scan: Scan,
 }
 
-/// Sources of IPv4 and of IPv6; in a `compact` table each counts once for each limit.
+/// Numbers of sources, IPv4 and IPv6. A `compact` table counts a source once for each limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sources {
-    /// Those that have state.
+    /// Sources with state.
     pub held: [u64; 2],
-    /// Those whose state gave way to that of others.
+    /// Sources whose state was evicted.
     pub evicted: [u64; 2],
 }
 
-/// A scan, and what is done with what it found.
+/// A scan that processes its own results.
 pub(crate) type Job = Box<dyn FnOnce(&mut Scanner) + Send>;
 
 impl Scanner {
-    /// One that has begun no scan yet.
+    /// Returns a scanner that starts from the beginning.
     pub fn new(tables: Arc<dyn SourceTables>) -> Self {
         Self {
             tables,
@@ -67,12 +67,12 @@ impl Scanner {
         }
     }
 
-    /// Counts the windows of the node, and of some sources: as many as there is time for.
+    /// Samples the windows of the node, and those of as many sources as time permits.
     pub fn sample(&mut self, policies: Arc<Policies>) -> UsageSample {
         self.scan.sample(&*self.tables, policies)
     }
 
-    /// Scans on a thread of its own until nobody can ask any more.
+    /// Runs scans on their own thread until all senders are gone.
     pub(crate) fn spawn(mut self) -> io::Result<(mpsc::Sender<Job>, thread::JoinHandle<()>)> {
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let thread = thread::Builder::new()
@@ -85,7 +85,7 @@ impl Scanner {
         Ok((jobs, thread))
     }
 
-    /// How many sources have state under `policies`, or had a moment ago.
+    /// Counts the sources with state under `policies`, or returns a recent count.
     pub fn count_sources(&mut self, policies: &Policies) -> datapath::Result<Sources> {
         if let Some((counted, sources)) = self.counted
             && clock::elapsed(counted) < COUNT_LASTS
@@ -106,7 +106,7 @@ impl Scanner {
         Ok(sources)
     }
 
-    /// How many entries the maps have that only a scan can count, by their names.
+    /// Returns the number of entries of maps that only a scan can count, by name.
     pub fn fill(&mut self, policies: &Policies) -> datapath::Result<Vec<(&'static str, u64)>> {
         let mut fill = self.tables.count_others()?;
         if !self.tables.is_compact() {
@@ -116,7 +116,7 @@ impl Scanner {
         Ok(fill)
     }
 
-    /// Whether limits are not where they were in a `compact` table when this was last asked.
+    /// Returns whether limits have moved in a `compact` table since the last call.
     fn have_moved(&mut self, policies: &Policies) -> bool {
         if !self.tables.is_compact() {
             return false;
@@ -130,7 +130,7 @@ impl Scanner {
         before.is_some_and(|before| Some(before) != self.regions)
     }
 
-    /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
+    /// Counts the used slots of a `compact` table, IPv4 and IPv6: one for each source and limit.
     pub fn count_slots(&self, policies: &Policies) -> datapath::Result<[u64; 2]> {
         let mut slots = [0; 2];
         let parts = policies.parts();

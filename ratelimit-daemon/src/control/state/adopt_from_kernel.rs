@@ -1,7 +1,8 @@
-//! What the kernel holds and the database does not know, after that was damaged or is gone: bans and allows are kept.
+//! Keeps the bans and allows that the kernel has and a damaged or deleted database has lost.
 //!
-//! Lists that were imported come back from their [copies](crate::control::lists::copies). Bans and allows that come again by themselves
-//! ([`renewed`]) are kept as lists of their own, until all that tells them has done so.
+//! Imported lists are restored from their [copies](crate::control::lists::copies). Bans and allows
+//! that will be reported again ([`renewed`]) become lists of their own, until everything that
+//! reports them has done so.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,23 +29,22 @@ use crate::{
     },
 };
 
-/// Who is told to have set what is kept.
+/// The author of adopted rows.
 const AUTHOR: &str = "ratelimitd";
-/// Why it is told to be there.
+/// The reason of adopted rows.
 const REASON: &str = "recovered from the kernel: missing in the database";
 
-/// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
+/// Ends that differ by less are equal: a copy has them in milliseconds, and by another clock.
 const SAME_END_NANOS: u64 = 1_000_000_000;
 
-/// Bans or allows that come again, as they are found: the wider prefixes come first.
+/// Bans or allows that will be reported again, wider prefixes first.
 #[derive(Default)]
 struct Renewed {
     entries: Vec<list::ListEntry>,
-    /// Those around the last one.
+    /// The prefixes around the last one, with their ends.
     around: Vec<(Prefix, Instant)>,
 }
 
-/// Those of both kinds.
 #[derive(Default)]
 struct AllRenewed {
     bans: Renewed,
@@ -52,7 +52,7 @@ struct AllRenewed {
 }
 
 impl Renewed {
-    /// Adds one, unless it says what the one of a prefix around it does.
+    /// Adds one, unless one around it has the same end.
     fn add(&mut self, prefix: Prefix, until: Instant) {
         let is_beside = |(outer, _): &mut (Prefix, Instant)| !outer.covers(prefix);
         while self.around.pop_if(is_beside).is_some() {}
@@ -68,7 +68,7 @@ impl Renewed {
     }
 }
 
-/// What is intended, and what the kernel holds.
+/// The intent, and the state of the kernel.
 pub(crate) struct Adoption<'a> {
     pub intent: &'a mut Intent,
     pub compiled: &'a mut Compiled,
@@ -77,9 +77,11 @@ pub(crate) struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Intends what the kernel holds and nothing intended explains, where the database cannot be trusted, and answers what that is.
+    /// Adds to the intent what the kernel has and the intent does not explain, if the database
+    /// cannot be trusted, and returns the edits.
     ///
-    /// A machine that was booted since holds nothing: then the configuration and the copies of lists are all that is known.
+    /// After a reboot the kernel is empty, and only the configuration and the copies of lists are
+    /// known.
     pub(crate) fn adopt(&mut self, copies: Vec<(Arc<str>, List)>) -> Vec<Edit> {
         let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
         let mut kept = self.copied_lists(copies, !held.is_empty());
@@ -103,7 +105,8 @@ impl Adoption<'_> {
         kept
     }
 
-    /// The lists that the database does not know, of which there are copies; of entries, where the kernel holds any, those that it holds.
+    /// Returns the lists that are missing in the database and have a copy. If the kernel has
+    /// entries, only the entries that are there.
     fn copied_lists(&self, copies: Vec<(Arc<str>, List)>, is_anything_held: bool) -> Vec<Edit> {
         let copies = copies.into_iter();
         let is_lost = |name: &str| {
@@ -136,7 +139,8 @@ impl Adoption<'_> {
         edits.collect()
     }
 
-    /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
+    /// Returns the edits that explain what the kernel has for a prefix. Wider prefixes must come
+    /// first.
     fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut AllRenewed) -> Vec<Edit> {
         let intended = self.compiled.rules.sum(prefix);
         let mut edits = Vec::new();
@@ -159,7 +163,7 @@ impl Adoption<'_> {
         edits
     }
 
-    /// Intends what comes again as a list.
+    /// Adds bans or allows that will be reported again as a list.
     fn keep_renewed(
         &mut self,
         name: &str,
@@ -177,7 +181,7 @@ impl Adoption<'_> {
         for entry in entries.values_mut() {
             entry.reason = reason;
         }
-        // As of a file, so that the kernel tells them apart once more.
+        // Marked like a list of a file, so that the kernel distinguishes them again.
         let file = Some((&*name).into());
         let list = List::new(action, file, clock::wall(), AUTHOR.into());
         let list = list.with_entries(entries.into_values().collect(), reasons);

@@ -1,6 +1,7 @@
-//! What the intent compiles to: policies, classes, what holds of each prefix, and the clock that suits.
+//! The compiled intent: policies, classes, the rules of prefixes, and the clock.
 //!
-//! It is derived from the intent alone, and from what the kernel holds where that has to stay. It changes neither.
+//! It depends only on the intent, and on the state of the kernel where that must be kept. It
+//! changes neither.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -29,30 +30,30 @@ use crate::{
     cpus,
 };
 
-/// What the intent compiles to, on this machine.
+/// The intent, compiled for this machine.
 pub struct Compiled {
     pub(crate) rules: Rules,
-    /// Those who scan the tables of sources have them too, as they were.
+    /// Shared with scans, which keep the version of their beginning.
     pub(crate) policies: Arc<Policies>,
     classes: ClassNumbers,
-    /// What of a `compact` table is not as it is to stay.
+    /// Parts of a `compact` table that are temporary.
     unsettled: Unsettled,
-    /// Whether the kernel samples packets at the moment, beside what the configuration asks for.
+    /// Whether the kernel currently samples packets although the configuration does not require it.
     pub(crate) samples: bool,
     /// The CPUs that share the limits of the node.
     cpus: u32,
-    /// Those of them at which packets arrive.
+    /// The CPUs that may receive packets.
     online_cpus: u32,
-    /// How often the coarse clock moves on.
+    /// The resolution of the coarse clock.
     coarse_tick: Duration,
 }
 
-/// The policies and classes at a moment, to come back to.
+/// A saved version of the policies and classes.
 #[derive(Clone)]
 pub struct CompiledPolicies(Arc<Policies>, ClassNumbers);
 
 impl Compiled {
-    /// What nothing compiles to.
+    /// Returns an empty compilation.
     pub fn nothing() -> anyhow::Result<Self> {
         Ok(Self {
             rules: Rules::default(),
@@ -66,7 +67,7 @@ impl Compiled {
         })
     }
 
-    /// Compiles the policies and classes, beside those that `enforcer` still holds.
+    /// Compiles the policies and classes, next to those that `enforcer` still has.
     pub fn compile_policies(
         &mut self,
         intent: &Intent,
@@ -82,27 +83,27 @@ impl Compiled {
         Ok(())
     }
 
-    /// Compiles what holds of every prefix.
+    /// Compiles the rules of all prefixes.
     pub fn compile_rules(&mut self, intent: &Intent, slots: &CounterSlots) {
         self.rules = compile::compile_rules(&self.policies, intent, slots);
     }
 
-    /// Compiles what holds of one prefix.
+    /// Compiles the rules of one prefix.
     pub fn compile_prefix(&mut self, intent: &Intent, slots: &CounterSlots, prefix: Prefix) {
         compile::compile_prefix(&mut self.rules, &self.policies, intent, slots, prefix);
     }
 
-    /// The policies and classes as they are.
+    /// Saves the policies and classes.
     pub fn policies_now(&self) -> CompiledPolicies {
         CompiledPolicies(Arc::clone(&self.policies), self.classes.clone())
     }
 
-    /// Comes back to policies and classes of before.
+    /// Restores saved policies and classes.
     pub fn restore_policies(&mut self, CompiledPolicies(policies, classes): CompiledPolicies) {
         (self.policies, self.classes) = (policies, classes);
     }
 
-    /// Comes back to all of before, where `enforcer` holds what it held then.
+    /// Restores everything, if `enforcer` is also back in its previous state.
     pub fn restore(&mut self, rules: Rules, policies: CompiledPolicies, enforcer: &Enforcer) {
         self.rules = rules;
         self.restore_policies(policies);
@@ -112,18 +113,18 @@ impl Compiled {
         };
     }
 
-    /// Whether limits took the place of others, in regions that are smaller than they are to be.
+    /// Returns whether limits replaced others and have temporary, smaller regions.
     pub fn has_small_regions(&self) -> bool {
         !self.unsettled.small.is_empty()
     }
 
-    /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
+    /// Returns the scopes of the state of a target's sources, and of prefixes with runtime limits.
     pub fn scopes(&self, intent: &Intent, target: Target) -> Scopes {
         let prefixes = intent.limits().keys().filter_map(|it| it.sources());
         Scopes::new(&self.rules, &self.policies, target, prefixes)
     }
 
-    /// What that would be if `intent` came to be.
+    /// Returns the scopes if `intent` were applied.
     pub fn scopes_of(
         &self,
         intent: &Intent,
@@ -134,7 +135,7 @@ impl Compiled {
         Ok(Scopes::of_intent(intent, &policies, target))
     }
 
-    /// What the state of the sources would be kept under if `intent` came to be, and the clock that would suit then.
+    /// Returns the scopes of the sources, and the clock, if `intent` were applied.
     pub fn outlook(
         &self,
         intent: &Intent,
@@ -154,12 +155,12 @@ impl Compiled {
         Ok(policies)
     }
 
-    /// The number of a class, as packets have it.
+    /// Returns the bit of a class in packets.
     pub fn set_of(&self, class: Class) -> ClassSet {
         self.classes.set_of(&Selected::Class(class), ClassSet::NONE)
     }
 
-    /// What the kernel is to hold of `prefixes`, and of those inside them.
+    /// Returns the entries that the kernel should have for `prefixes`, and for those inside them.
     pub fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
         let entries = prefixes.flat_map(|prefix| {
             let within = self.rules.within(prefix);
@@ -170,7 +171,7 @@ impl Compiled {
             .collect()
     }
 
-    /// What the tables besides the lists are to hold.
+    /// Returns the tables other than the lists that the kernel should have.
     pub fn tables(&self, intent: &Intent) -> Tables {
         let tables = compile::tables(&self.policies, &self.classes, intent, self.online_cpus);
         let pass_all = intent.pass_all();
@@ -187,18 +188,18 @@ impl Compiled {
         }
     }
 
-    /// The same, when one of `edits` changed it.
+    /// Returns these tables if one of `edits` changes them.
     pub fn tables_if(&self, edits: &[Edit], intent: &Intent) -> Option<Tables> {
         let is_of_tables = |edit: &Edit| edit.is_of_policy() || matches!(edit, Edit::PassAll(_));
         edits.iter().any(is_of_tables).then(|| self.tables(intent))
     }
 
-    /// The clock that suits the policies.
+    /// Returns the clock for the policies.
     pub fn clock(&self, intent: &Intent) -> ClockStatus {
         choose_clock(intent, self.coarse_tick, &self.policies)
     }
 
-    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
+    /// Logs a change of the clock, and warns if the configured one is not suitable.
     pub fn report_clock(&self, intent: &Intent, before: Option<&ClockStatus>) {
         let status = self.clock(intent);
         if before == Some(&status) {
@@ -219,7 +220,8 @@ fn choose_clock(intent: &Intent, coarse_tick: Duration, policies: &Policies) -> 
     clock_choice::choose(intent.config.clock, coarse_tick, limits)
 }
 
-/// What the kernel holds, and policies compile beside; without the sets of its tables.
+/// Returns what the kernel has and policies must be compiled next to, without the sets of its
+/// tables.
 fn held_by(enforcer: &Enforcer) -> Held<'_> {
     let held = enforcer.held();
     Held {

@@ -1,4 +1,4 @@
-//! How edits become events.
+//! Converts edits to events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-/// The bans of one change that are reported one by one; of more, how many of each origin.
+/// The most bans of a change that are reported one by one. More are summarized by origin.
 const BANS_TOLD: usize = 100;
 
 impl Cause<'_> {
@@ -39,8 +39,8 @@ impl Cause<'_> {
     }
 }
 
-/// Records edits that were made, as events and in the log; `reverse` has those that take them back. The runtime limits of `anew` ended, and what was used under them
-/// does not count any more.
+/// Records applied edits as events and in the log; `reverse` are the edits that undo them. The
+/// runtime limits in `anew` expired, and their usage was reset.
 pub fn record_edits(
     intent: &Intent,
     journal: &mut Journal,
@@ -58,7 +58,8 @@ pub fn record_edits(
     let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
     let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause, anew));
     let mut events: Vec<What> = events.collect();
-    // The runtime limits of a prefix and the further one of an attack go at once, and are told as one.
+    // The runtime limits of a prefix and the further limit of an attack end together, and are
+    // reported once.
     events.dedup();
     if are_many {
         events.extend(summaries(changed(), cause));
@@ -149,7 +150,7 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &EntryRow, cause: Cause<'_>) -
     }
 }
 
-/// How many bans of each origin came and went, of edits with what was before each.
+/// Counts added and removed bans by origin, given each edit with its reverse.
 fn summaries<'e>(changed: impl Iterator<Item = (Edit, &'e Edit)>, cause: Cause<'_>) -> Vec<What> {
     let mut added: BTreeMap<Origin, (usize, Option<Arc<str>>)> = BTreeMap::new();
     let mut removed: BTreeMap<&Origin, usize> = BTreeMap::new();

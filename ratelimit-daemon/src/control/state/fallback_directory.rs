@@ -1,5 +1,5 @@
-//! A state directory that cannot be written keeps nobody from starting. What it holds is copied to the runtime directory, which
-//! stands in for it, and brought back as soon as it can be written.
+//! If the state directory cannot be written, the daemon starts with a copy in the runtime
+//! directory, and copies it back as soon as possible.
 
 use std::{
     fs::{self, File},
@@ -18,21 +18,21 @@ use crate::{
     private,
 };
 
-/// How often it is tried again.
+/// The interval of retries.
 const AGAIN: Duration = Duration::from_secs(5);
-/// What has to fit on the disk for the database to be opened.
+/// The free space required to open the database.
 const ROOM: usize = 512 * 1024;
 
-/// The directory that stands in for another one.
+/// The directory used as a fallback.
 #[derive(Clone, Debug)]
 pub struct FallbackDirectory {
-    /// What it stands in for.
+    /// The directory it replaces.
     state: PathBuf,
     error: String,
     tried: Instant,
 }
 
-/// Opens the database in `state`, or a copy of it beneath `runtime`.
+/// Opens the database in `state`, or a copy of it below `runtime`.
 pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<FallbackDirectory>)> {
     let stand_in = runtime.join("state");
     let error = match require_writable(state) {
@@ -65,20 +65,21 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
     Ok((Store::open(&copy)?, Some(fallback)))
 }
 
-/// The files of a database, opened by a user who may read them, and copied by one who may write to the runtime directory.
+/// The files of a database, opened by a user who may read them, to be copied by one who may write
+/// to the runtime directory.
 pub struct Originals {
-    /// The directory that may stand in for that of the state.
+    /// The directory of the copy.
     copy: PathBuf,
-    /// `None` where the copy is newer.
+    /// `None` if the copy is newer.
     files: Option<Vec<(&'static str, File)>>,
 }
 
 impl Originals {
-    /// Opens the database in `state`, of which a copy beneath `runtime` may stand in for it.
+    /// Opens the files of the database in `state`, which may be copied below `runtime`.
     pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<Self> {
         let copy = runtime.join("state");
-        // A daemon before may have set something in the copy. What is there may also be gone, or
-        // only root may read it and has copied it.
+        // A previous daemon may have changed the copy. The database may also be gone, or only root
+        // may read it and has copied it.
         let is_older = state.join("state.db").exists() && !Store::is_newer(&copy, state);
         let open = |name| {
             let path = state.join(name);
@@ -94,7 +95,7 @@ impl Originals {
         })
     }
 
-    /// Makes the copy where it is not newer, and returns its directory.
+    /// Creates the copy, unless it is newer, and returns its directory.
     pub fn copy(self) -> anyhow::Result<PathBuf> {
         let Self { copy, files } = self;
         if files.is_some() {
@@ -112,7 +113,7 @@ impl Originals {
     }
 }
 
-/// Whether the database can be written to a directory, which is made where there is none.
+/// Checks that the database can be written to a directory, which is created if necessary.
 fn require_writable(directory: &Path) -> io::Result<()> {
     private::make_directory(directory)?;
     let probe = directory.join("probe");
@@ -129,13 +130,13 @@ fn require_writable(directory: &Path) -> io::Result<()> {
 }
 
 impl FallbackDirectory {
-    /// Takes notice of what stands in from here on, until its directory can be written.
+    /// Reports that the fallback is in use, until the directory can be written.
     pub fn note(fallback: Option<&Self>, state: &mut State) {
         let trouble = fallback.map(Self::trouble);
         state.report(STATE, trouble);
     }
 
-    /// Brings the state back where it belongs, if that can be.
+    /// Moves the state back to its directory, if possible.
     pub fn tick(fallback: &mut Option<Self>, state: &mut State) {
         let Some(own) = fallback else {
             return;
@@ -154,7 +155,7 @@ impl FallbackDirectory {
         Self::note(fallback.as_ref(), state);
     }
 
-    /// Why it stands in, and what follows from that.
+    /// Describes why the fallback is in use, and the consequences.
     fn trouble(&self) -> String {
         format!(
             "{}: changes will be lost on reboot; retrying every few seconds",
@@ -174,7 +175,8 @@ mod tests {
         let (store, fallback) = open(&state, &runtime).unwrap();
         assert!(fallback.is_none());
         drop(store);
-        // A directory in the way of the probe stands for a disk that cannot be written, whoever runs the test.
+        // A directory at the path of the probe simulates a disk that cannot be written, even for
+        // root.
         fs::create_dir(state.join("probe")).unwrap();
         let (mut store, fallback) = open(&state, &runtime).unwrap();
         assert!(fallback.unwrap().trouble().contains("state"));
@@ -197,7 +199,7 @@ mod tests {
         let mut before = 0;
         for _ in 0..2 {
             let (mut store, fallback) = open(&state, &runtime).unwrap();
-            // As a start does, once it has looked at what the kernel holds.
+            // At start, this happens after the state of the kernel was adopted.
             store.end_adoption().unwrap();
             assert!(fallback.is_some() && changes(&store) > before);
             store.transaction(|_| Ok(())).unwrap();

@@ -1,4 +1,4 @@
-//! What is protected at this moment: bans are vetted by it, and stop at it.
+//! The addresses that are currently protected. Bans are vetted against them, and exempt them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,25 +19,25 @@ use crate::{
     protected::{Protected, Requester, Why},
 };
 
-/// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
-/// in, the sessions of the host say so too; this is for hosts that do not tell.
+/// How long the client of an SSH session stays protected after its last command. Active sessions
+/// are also found on the host; this is for hosts that do not list them.
 const PEER_LASTS: Duration = Duration::from_hours(1);
-/// Such addresses at a time: whoever may command the daemon may as well allow them.
+/// The most such addresses. Users who can run commands could allow any address anyway.
 const PEERS_MAX: usize = 64;
 
-/// What was found, what commands told, and what the configuration names.
+/// Protected addresses found on the host, learned from commands, and configured.
 pub struct Protection {
     found: Protected,
     peers: BTreeMap<IpAddr, Instant>,
     configured: Vec<Prefix>,
-    /// All of them.
+    /// The union of all.
     all: Protected,
-    /// Where bans stop, as it was reported.
+    /// Addresses that bans exempt, as reported.
     reported: BTreeSet<Prefix>,
 }
 
 impl Protection {
-    /// What was found.
+    /// Starts with the addresses found on the host.
     pub fn new(found: Protected) -> Self {
         Self {
             all: found.clone(),
@@ -53,32 +53,32 @@ impl Protection {
         self.all.vet(prefix, requester)
     }
 
-    /// What is protected.
+    /// Returns the protected prefixes.
     pub fn prefixes(&self) -> BTreeSet<Prefix> {
         self.all.prefixes().collect()
     }
 
-    /// What is protected, and the networks that this host is connected to.
+    /// Returns everything protected, and the connected networks of this host.
     pub fn all(&self) -> &Protected {
         &self.all
     }
 
-    /// Why an address is protected; `None` when it is not.
+    /// Returns why an address is protected, if it is.
     pub fn why(&self, address: IpAddr) -> Option<&Why> {
         self.all.met_by(address.into()).map(|(_, why)| why)
     }
 
-    /// Whether a change is of a ban that meets what is protected.
+    /// Returns whether a change is a ban that covers a protected address.
     pub fn is_met_by(&self, edit: &Edit) -> bool {
         matches!(edit, Edit::Ban(prefix, ..) if self.all.met_by(*prefix).is_some())
     }
 
-    /// Has other addresses protected than those that were found before.
+    /// Replaces the addresses found on the host.
     pub fn find(&mut self, found: Protected) {
         self.found = found;
     }
 
-    /// Has these prefixes protected beside, as the configuration names them.
+    /// Sets the configured prefixes.
     pub fn configure(&mut self, prefixes: &[Prefix]) {
         if self.configured != prefixes {
             self.configured = prefixes.to_vec();
@@ -86,14 +86,14 @@ impl Protection {
         }
     }
 
-    /// Has the other end of the SSH session protected that a command came from.
+    /// Protects the client of the SSH session that a command came from.
     pub fn note_ssh_peer(&mut self, peer: IpAddr) {
         if self.peers.len() < PEERS_MAX || self.peers.contains_key(&peer) {
             self.peers.insert(peer, clock::monotonic());
         }
     }
 
-    /// What is protected, and why.
+    /// Returns the protected addresses, with reasons.
     pub fn views(&self, rules: &Rules) -> Vec<ProtectedView> {
         let exempt: BTreeSet<Prefix> = rules.exempt().collect();
         let view = |(prefix, reasons): (Prefix, _)| ProtectedView {
@@ -104,7 +104,7 @@ impl Protection {
         self.all.iter().map(view).collect()
     }
 
-    /// Logs where bans stop, once for each address.
+    /// Logs each address that a ban exempts once.
     pub fn report(&mut self, rules: &Rules) {
         let exempt: BTreeSet<Prefix> = rules.exempt().collect();
         for prefix in exempt.difference(&self.reported) {
@@ -115,7 +115,7 @@ impl Protection {
         self.reported = exempt;
     }
 
-    /// Puts all together, and answers whether that is different from before.
+    /// Updates the union, and returns whether it changed.
     pub fn join(&mut self) -> bool {
         self.peers
             .retain(|_, last| clock::elapsed(*last) < PEER_LASTS);

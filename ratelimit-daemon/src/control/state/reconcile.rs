@@ -1,15 +1,18 @@
-//! Brings the kernel's tables back to what is intended when somebody else changed them.
+//! Restores the kernel's tables when another process changed them.
 //!
-//! Each second the policies and what there is one of are compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries
-//! whole, some of them at once. Commands come in between. The arrays of classes have 133,122 elements, and there are 16,384 indices
-//! of policies, most of which nothing names. To read all of them takes 45 ms: a part of them is read in a second, and all within 67.
-//! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
-//! are, and [`PART`] of them are read. What was put in or taken out is found within a second, what was changed in place or swapped
-//! when its turn comes. Of a million entries that is within two minutes. A list in which something is found is
-//! compared whole and put right at once. Own writes need no comparison: the kernel answers each, and one that fails and cannot be
-//! taken back has everything compared in the next second.
+//! Each second, the policies in use and all single values are compared with what was written, and
+//! lists of up to [`ENTRIES_QUICK`] entries completely, a few at a time so that commands can run in
+//! between. The class arrays have 133,122 elements, and there are 16,384 indices of policies, most
+//! of them unused. Reading all of them takes 45 ms, so a part is read each second, and all within
+//! 67 s. Reading a million entries takes a good part of a second. So for longer lists, the kernel
+//! is asked for the number of entries, and [`PART`] of them are read. Added or removed entries are
+//! found within a second, modified ones when their turn comes: for a million entries within two
+//! minutes. A list with a difference is compared completely and repaired at once. The daemon's own
+//! writes need no comparison: the kernel confirms each, and a failed one that cannot be undone
+//! triggers a full comparison in the next second.
 //!
-//! A kernel before 6.4 does not say how many entries there are. There what was taken out is found every [`WHOLE`].
+//! Before 6.4, the kernel does not report the number of entries. Removed entries are then found
+//! every [`WHOLE`].
 
 use std::time::{Duration, Instant};
 
@@ -22,38 +25,38 @@ use crate::{
     control::enforcement::enforcer::verify::{ByKind, Extent, PART, Turn},
 };
 
-/// Lists with more entries are not read whole each second.
+/// Longer lists are not read completely each second.
 const ENTRIES_QUICK: u64 = PART as u64;
-/// How often all are read where the kernel does not count them.
+/// The interval of full comparisons if the kernel does not count entries.
 const WHOLE: Duration = Duration::from_mins(5);
-/// How often where something is wrong that could not be put right.
+/// The interval of retries for differences that could not be repaired.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// How what is enforced stands to what is intended.
+/// Differences between the kernel and the intent.
 #[derive(Clone, Debug)]
 pub struct Reconciliation {
-    /// What is to be in the tables.
+    /// The sizes of the tables as intended.
     pub intended: ByKind,
-    /// What of it is not there, and could not be put there.
+    /// Missing elements that could not be restored.
     pub missing: ByKind,
-    /// What was different so far, and was put right.
+    /// Repaired differences so far.
     pub repaired: ByKind,
 }
 
-/// What is remembered of comparisons.
+/// The state of the comparisons.
 #[derive(Debug, SmartDefault)]
 pub(crate) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
-    /// When all was compared last.
+    /// The time of the last full comparison.
     #[default(clock::monotonic())]
     begun: Instant,
-    /// What is left to compare in this second.
+    /// The rest of the comparison of this second.
     turn: Turn,
 }
 
 impl Comparisons {
-    /// Begins to compare what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
+    /// Compares the kernel with the intent as far as that is cheap, and repairs differences.
     pub fn begin(&mut self, state: &mut State) {
         if self.is_whole_due(state) {
             self.whole(state, Extent::InUse);
@@ -65,10 +68,11 @@ impl Comparisons {
         self.turn = state.enforcer.turn();
     }
 
-    /// Compares the next part, and answers whether there is another in this second: commands come in between.
+    /// Compares the next part, and returns whether more is due in this second, after waiting
+    /// commands.
     pub fn go_on(&mut self, state: &mut State) -> bool {
         let different = state.enforcer.compare_some(&mut self.turn);
-        // What cannot be read says so in the comparison.
+        // The comparison reports what cannot be read.
         if different.unwrap_or(true) {
             self.turn = Turn::End;
             self.whole(state, Extent::All);
@@ -80,7 +84,7 @@ impl Comparisons {
         !has_ended
     }
 
-    /// Whether everything is to be compared at once: something is wrong, or may be.
+    /// Returns whether a full comparison is due, because there is a difference or may be one.
     fn is_whole_due(&self, state: &State) -> bool {
         let is_short = state.enforcer.len() <= ENTRIES_QUICK;
         let since = clock::elapsed(self.begun);
@@ -91,14 +95,14 @@ impl Comparisons {
         state.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
     }
 
-    /// Compares all that the kernel holds with what is intended, and puts right what is different.
+    /// Compares everything in the kernel with the intent, and repairs differences.
     pub fn whole(&mut self, state: &mut State, extent: Extent) {
         self.begun = clock::monotonic();
         let different = state.enforcer.verify(extent);
         self.repair(state, different.map_err(Into::into), true);
     }
 
-    /// How what is enforced stands to what is intended.
+    /// Returns the differences between the kernel and the intent.
     pub fn reconciliation(&self, state: &State) -> Reconciliation {
         Reconciliation {
             intended: state.enforcer.written(),
@@ -107,7 +111,7 @@ impl Comparisons {
         }
     }
 
-    /// Puts `different` right, and where `again`, also what could not be put right before.
+    /// Repairs `different` and, with `again`, earlier differences that could not be repaired.
     fn repair(&mut self, state: &mut State, different: anyhow::Result<ByKind>, again: bool) {
         let answer = different.and_then(|different| {
             let due = again && self.missing.sum() > 0;

@@ -1,7 +1,9 @@
-//! Runtime limits that the configuration has no place for: they are suspended, reported and kept, and hold again when it has.
+//! Suspends runtime limits that do not fit the configuration. They are reported and kept, and
+//! return when they fit.
 //!
-//! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
-//! enforces nothing, and nobody could take the limits away.
+//! A reload that removes their class is refused, but files can change while no daemon runs. A
+//! daemon that refused to start because of that would enforce nothing, and the limits could not be
+//! removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +13,7 @@ use tracing::{error, info};
 use super::compiled::Compiled;
 use crate::control::enforcement::enforcer::Enforcer;
 
-/// What runtime limits are compiled from and to.
+/// The inputs and the result of compiling with suspended limits.
 pub(crate) struct Suspension<'a> {
     pub intent: &'a mut Intent,
     pub compiled: &'a mut Compiled,
@@ -19,14 +21,14 @@ pub(crate) struct Suspension<'a> {
 }
 
 impl Suspension<'_> {
-    /// Compiles the policies of what is intended, where it is not possible without some of the runtime limits.
+    /// Compiles the policies at start, without the runtime limits that make it fail.
     pub(crate) fn compile_at_start(&mut self) -> anyhow::Result<()> {
         let candidates = self.intent.limits().keys().copied().collect();
         self.compile_without(candidates, &BTreeMap::new())
     }
 
-    /// Compiles those of another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
-    /// others: it is not refused.
+    /// Compiles another configuration. Suspended limits return if they fit. A rollback is not
+    /// refused, and may suspend others.
     pub(crate) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
         let before = std::mem::take(&mut self.intent.suspended);
         let candidates = if on_trial {
@@ -49,7 +51,8 @@ impl Suspension<'_> {
         Ok(())
     }
 
-    /// Compiles the policies, without those of `candidates` that make it fail; those suspended `before` are known.
+    /// Compiles the policies without those of `candidates` that make it fail. Limits in `before`
+    /// are already reported.
     fn compile_without(
         &mut self,
         mut candidates: BTreeSet<Target>,

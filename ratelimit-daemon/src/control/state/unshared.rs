@@ -1,4 +1,4 @@
-//! Bans that the cluster is to be told of.
+//! Bans to announce to the cluster.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,20 @@ use ratelimit_core::{
 
 use crate::control::reports::cause::Cause;
 
-/// Prefixes with changed bans; `None` where this host is no node.
+/// Prefixes with changed bans. `None` if this host is in no cluster.
 #[derive(Default)]
 pub struct Unshared(Option<BTreeSet<Prefix>>);
 
 impl Unshared {
-    /// From here on the prefixes of changed bans are noted, first those of all bans that other nodes are sent.
+    /// Starts to record changed bans. At first, all bans that are shared with other nodes count as
+    /// changed.
     pub fn begin(&mut self, intent: &Intent) {
         let bans = intent.bans().keys();
         let shared = bans.filter(|(_, origin)| origin.is_shared());
         self.0 = Some(shared.map(|(prefix, _)| *prefix).collect());
     }
 
-    /// Notes of which prefixes the cluster is to be sent something else. What ends by itself ends so on all nodes.
+    /// Records changes to send to the cluster. Bans that expire do so on all nodes.
     pub fn note(&mut self, edits: &[Edit], cause: Cause<'_>) {
         let Some(unshared) = self.0.as_mut().filter(|_| cause != Cause::Time) else {
             return;
@@ -32,13 +33,13 @@ impl Unshared {
         unshared.extend(shared.flat_map(Edit::prefixes));
     }
 
-    /// What was noted since this was last asked.
+    /// Returns the recorded prefixes, and starts again.
     pub fn take(&mut self) -> BTreeSet<Prefix> {
         self.0.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
-/// The longest ban of a prefix that other nodes are sent.
+/// Returns the longest shared ban of a prefix.
 pub fn shared_ban(intent: &Intent, prefix: Prefix) -> Option<&EntryRow> {
     let bans = intent.bans_of(prefix);
     let shared = bans.filter(|(origin, _)| origin.is_shared());

@@ -1,4 +1,4 @@
-//! How long something set at runtime holds: so many seconds from now on, or forever.
+//! The duration of runtime settings: a number of seconds, or forever.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use ratelimit_core::{api::Refused, intent::FOREVER};
 
 use crate::clock;
 
-/// The longest time that is not forever: 100 years.
+/// The longest limited duration: 100 years.
 const TERM_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// The end of `what`, for example `a ban`, that lasts so many seconds from now on; none is forever.
+/// Returns the end of `what`, for example `a ban`, that lasts `seconds` from now. `None` is
+/// forever.
 pub fn until(what: &str, seconds: Option<f64>) -> Result<Instant, Refused> {
     match seconds {
         None => Ok(FOREVER),
@@ -19,7 +20,7 @@ pub fn until(what: &str, seconds: Option<f64>) -> Result<Instant, Refused> {
     }
 }
 
-/// How long `what` lasts.
+/// Returns the duration of `what`.
 pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= TERM_MAX);
@@ -33,21 +34,21 @@ pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
     })
 }
 
-/// An end as it is reported; none is forever.
+/// Returns an end for reports. `None` is forever.
 pub fn reported(until: Instant) -> Option<Timestamp> {
     (until != FOREVER).then(|| clock::to_wall(until))
 }
 
-/// Turns ends on the wall clock into ends on the clock of the kernel.
+/// Converts ends on the wall clock to ends on the clock of the kernel.
 pub struct Ends {
     instant: Instant,
     wall: Timestamp,
-    /// The end of what has none of its own.
+    /// The end of entries without their own.
     default: Instant,
 }
 
 impl Ends {
-    /// As both clocks stand now.
+    /// Reads both clocks.
     pub fn now(default: Option<Duration>) -> Self {
         Self {
             instant: clock::now(),
@@ -56,14 +57,14 @@ impl Ends {
         }
     }
 
-    /// An end on the clock of the kernel.
+    /// Returns an end on the clock of the kernel.
     pub fn of(&self, until: Option<Timestamp>) -> Instant {
         let Some(until) = until else {
             return self.default;
         };
         let ahead = until.duration_since(self.wall).as_nanos();
         let nanos = i128::from(self.instant.as_nanos()) + ahead;
-        // The last point stands for "forever".
+        // The last value means "forever".
         let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
         Instant::from_nanos(nanos.min(u64::MAX - 2) | 1)
     }

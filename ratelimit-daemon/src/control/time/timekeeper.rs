@@ -1,14 +1,18 @@
-//! The clock that bans end by: no step of the wall clock moves it, and it goes on over suspends and reboots.
+//! The clock for the ends of bans. Steps of the wall clock do not affect it, and it continues over
+//! suspends and reboots.
 //!
-//! The kernel judges packets by its monotonic clock, which stands still while the machine sleeps and starts anew with each
-//! boot; the wall clock can be set to anything. So there is a third one, the daemon's, and a ban ends on it:
+//! The kernel judges packets by its monotonic clock, which stops during suspend and restarts at
+//! each boot; the wall clock can be set to anything. So bans end by a third clock, that of the
+//! daemon:
 //!
-//! - Within a boot it runs with `CLOCK_BOOTTIME`. The wall clock is not asked.
-//! - After a reboot it goes on from where it was last noted, plus the time for which the machine was off. That is what the wall clock
-//!   advanced since that note, if that is plausible. It is not where it went back by more than [`BACK_MAX`] or on by more
-//!   than [`OFF_MAX`]: the battery of a clock is empty, or somebody set it. Then the machine counts as not having been off,
-//!   so that bans last longer and not shorter, until the wall clock becomes plausible (time arrives from the network).
-//! - After a suspend the same end is another point on the kernel's clock, and the tables are filled again.
+//! - Within a boot it advances with `CLOCK_BOOTTIME`. The wall clock is not used.
+//! - After a reboot it continues from its last note, plus the time for which the machine was off.
+//!   That is the advance of the wall clock since the note, if it is plausible: it did not go back
+//!   by more than [`BACK_MAX`] nor forward by more than [`OFF_MAX`], as with an empty clock
+//!   battery. Otherwise no time is added, so that bans last longer rather than shorter, until the
+//!   wall clock becomes plausible (time arrives from the network).
+//! - After a suspend, the same end is at another point on the kernel's clock, and the tables are
+//!   filled again.
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
@@ -17,59 +21,58 @@ use crate::clock;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The longest time for which a machine is believed to have been off, in nanoseconds: a year.
+/// The longest plausible time for which a machine was off, in nanoseconds: a year.
 pub const OFF_MAX: i64 = 366 * 24 * 3600 * SECOND;
 
-/// How far a right wall clock may go back over a reboot, in nanoseconds: a minute, as a clock of the hardware is that exact.
+/// How far a correct wall clock may go back over a reboot, in nanoseconds: a minute, the precision
+/// of hardware clocks.
 pub const BACK_MAX: i64 = 60 * SECOND;
 
-/// How long a note is good for, in nanoseconds.
+/// The lifetime of a note, in nanoseconds.
 const NOTE_LASTS: i64 = 60 * SECOND;
 
-/// What two clocks that are read one after the other may differ by, and the shortest sleep that is distinguished from it: 100 ms.
+/// The largest difference from reading two clocks one after the other, and so the shortest
+/// detectable suspend: 100 ms.
 const SLEEP_MIN: i64 = 100_000_000;
 
-/// What the kernel's clocks show at one moment, in nanoseconds.
+/// The readings of the kernel's clocks at one point, in nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reading {
-    /// `CLOCK_MONOTONIC`.
     pub monotonic: i64,
-    /// `CLOCK_BOOTTIME`.
     pub since_boot: i64,
-    /// Since 1970, on the wall clock.
+    /// The wall clock, since 1970.
     pub wall: i64,
 }
 
-/// A moment that was noted, on two clocks, in nanoseconds.
+/// A recorded moment on two clocks, in nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Moment {
-    /// What the daemon's clock showed.
+    /// The daemon's clock.
     pub time: i64,
-    /// What the wall clock showed.
+    /// The wall clock.
     pub wall: i64,
 }
 
-/// What is noted of the daemon's clock.
+/// A stored note of the daemon's clock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Note {
-    /// The boot in which it was written.
+    /// The ID of the boot in which it was written.
     pub boot: String,
-    /// How far the daemon's clock is ahead of the time since that boot, in nanoseconds.
+    /// How far the daemon's clock was ahead of the time since boot, in nanoseconds.
     pub ahead_ns: i64,
-    /// For how long the machine had slept since that boot, in nanoseconds.
+    /// How long the machine had been suspended since boot, in nanoseconds.
     pub asleep_ns: i64,
-    /// When it was written.
     pub moment: Moment,
-    /// The last moment of an earlier boot, where it is not known how long the machine was off after it.
+    /// The last moment of an earlier boot, if it is not known how long the machine was off after
+    /// it.
     pub unsettled: Option<Moment>,
 }
 
-/// The daemon's clock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Timekeeper {
     boot: String,
     ahead: i64,
-    /// For how long the machine slept since it was booted.
+    /// How long the machine has been suspended since boot.
     asleep: i64,
     unsettled: Option<Moment>,
     /// When the last note was written.
@@ -77,7 +80,7 @@ pub struct Timekeeper {
 }
 
 impl Reading {
-    /// What the clocks show.
+    /// Reads the clocks.
     pub fn now() -> Self {
         Self {
             monotonic: signed(clock::now().as_nanos()),
@@ -88,7 +91,7 @@ impl Reading {
 }
 
 impl Timekeeper {
-    /// Goes on from what was noted last; where nothing was, it begins with what the wall clock shows.
+    /// Continues from the last note or, without one, starts with the wall clock.
     pub fn resume(last: Option<&Note>, boot: &str, now: Reading) -> Self {
         let mut keeper = Self {
             boot: boot.to_owned(),
@@ -115,13 +118,13 @@ impl Timekeeper {
         keeper
     }
 
-    /// Takes in what the clocks show, and answers whether the ends of bans are other points on the kernel's clock than before.
+    /// Processes the readings, and returns whether ends of bans have moved on the kernel's clock.
     pub fn advance(&mut self, now: Reading) -> bool {
         let settled = self.settle(now);
         self.notice_sleep(now) || settled
     }
 
-    /// Whether it is time to write a note: the last is old, or the wall clock was set since.
+    /// Returns whether to write a note: the last one is old, or the wall clock was set since.
     pub fn should_note(&self, now: Reading) -> bool {
         let moment = self.moment(now);
         self.noted.is_none_or(|noted| {
@@ -131,7 +134,7 @@ impl Timekeeper {
         })
     }
 
-    /// What to note.
+    /// Returns the note to write.
     pub fn note(&mut self, now: Reading) -> Note {
         let moment = self.moment(now);
         self.noted = Some(moment);
@@ -144,12 +147,13 @@ impl Timekeeper {
         }
     }
 
-    /// The point on the daemon's clock that `instant`, one of the kernel's, is.
+    /// Converts an instant of the kernel's clock to the daemon's clock.
     pub fn time(&self, instant: Instant) -> i64 {
         signed(instant.as_nanos()).saturating_add(self.ahead + self.asleep)
     }
 
-    /// The point on the kernel's clock that `time` is, if the machine does not sleep; the first one where that is before boot.
+    /// Converts `time` to the kernel's clock, assuming no suspend. A time before boot becomes the
+    /// first instant.
     pub fn instant(&self, time: i64) -> Instant {
         let instant = time.saturating_sub(self.ahead + self.asleep);
         Instant::from_nanos(u64::try_from(instant).unwrap_or_default())
@@ -162,7 +166,7 @@ impl Timekeeper {
         }
     }
 
-    /// Counts the time for which the machine was off, once the wall clock tells it.
+    /// Adds the time for which the machine was off, once the wall clock is plausible.
     fn settle(&mut self, now: Reading) -> bool {
         let Some(last) = self.unsettled else {
             return false;
@@ -186,7 +190,7 @@ impl Timekeeper {
     }
 }
 
-/// Nanoseconds since 1970: the range of SQLite's integers ends in 2262, and so do bans.
+/// Returns nanoseconds since 1970. The range of SQLite's integers, and so of bans, ends in 2262.
 pub fn nanos(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `rlctl import`: a list that was read becomes bans, allows or lists, all of it in one change.
+//! `rlctl import`: turns a list into bans, allows or lists, in one change.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     protected::Requester,
 };
 
-/// Where an entry goes.
+/// The destination of an entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Target {
     Bans(Origin),
@@ -33,13 +33,12 @@ enum Target {
     List(Arc<str>, Action),
 }
 
-/// What an import is compared with.
+/// The state that an import is compared with.
 pub struct Importer<'a> {
-    /// What is intended.
     pub intent: &'a Intent,
-    /// Where bans stop.
+    /// Prefixes that bans exempt.
     pub protection: &'a Protection,
-    /// The configuration that comes back where nobody confirms the one on trial.
+    /// The configuration that returns unless the trial is confirmed.
     pub before_trial: Option<Config>,
 }
 
@@ -121,7 +120,8 @@ impl Importer<'_> {
         let mut all_cut = Vec::new();
         for (target, mut entries) in groups {
             let first = entries[0];
-            // What is banned whole already was meant so: an export is taken back as it is.
+            // An entry that is already banned as a whole is accepted, so an export can be imported
+            // again.
             let said = request.connected.is_some();
             let is_here = |entry: &mut Entry| !said && self.is_here(target, entry.prefix);
             let here: Vec<Entry> = entries.extract_if(.., is_here).collect();
@@ -165,7 +165,7 @@ impl Importer<'_> {
                 coverage.vet("the list", None).map_err(too_wide)?;
             }
             edits.extend(arrived);
-            // What is forced does not stop there.
+            // Forced bans have no exemptions.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
                 answer.exempt.add(self.protection.all().describe_cut(&cut));
                 let mut prefixes: Vec<Prefix> = entries.iter().map(|entry| entry.prefix).collect();
@@ -180,7 +180,7 @@ impl Importer<'_> {
         Ok(edits)
     }
 
-    /// Leaves connected networks out of entries that ban, unless they are to be banned too.
+    /// Cuts connected networks out of entries that ban, unless the request includes them.
     fn cut(
         &self,
         request: &ImportRequest,
@@ -193,7 +193,7 @@ impl Importer<'_> {
         }
         let (cut, left) = self.protection.all().cut(entries);
         let whole = match cut.as_slice() {
-            // Nothing is left of connected networks themselves, which is reported with their names.
+            // An entry within a connected network disappears. The report names the network.
             _ if left == 0 => return cut,
             [entry] => format!("{entry} is"),
             several => format!("{} entries are", several.len()),
@@ -204,7 +204,7 @@ impl Importer<'_> {
         cut
     }
 
-    /// Whether an entry is where it goes to.
+    /// Returns whether the target already contains this prefix.
     fn is_here(&self, target: &Target, prefix: Prefix) -> bool {
         match target {
             Target::Bans(origin) => self.intent.ban_of(prefix, origin).is_some(),
@@ -216,7 +216,8 @@ impl Importer<'_> {
         }
     }
 
-    /// What connected networks are left out of, with that of the list before of which the rest is here again.
+    /// Returns the connected networks that were cut out of the list, including those of an earlier
+    /// import whose remaining parts are imported again.
     fn cut_before(&self, name: &Arc<str>, mut cut: Vec<Prefix>, entries: &[Entry]) -> Vec<Prefix> {
         let before = self.intent.lists().get(name);
         let before = before.into_iter().flat_map(|list| list.cut.iter().copied());
@@ -233,7 +234,8 @@ impl Importer<'_> {
         cut
     }
 
-    /// What was forced where it was written is not forced here, unless it is here already.
+    /// Refuses entries that were forced where they were exported, unless they are forced here as
+    /// well.
     fn vet_forced(&self, entries: &[Entry]) -> Result<(), Refused> {
         let is_here = |prefix| self.intent.bans().contains_key(&(prefix, Origin::Forced));
         for entry in entries.iter().filter(|entry| !is_here(entry.prefix)) {
@@ -243,7 +245,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Where the entries of each kind of line go, or why they are left out.
+    /// Returns the targets of each kind of entry, or why it is skipped.
     fn targets(
         &self,
         into: ImportInto,
@@ -281,8 +283,8 @@ impl Importer<'_> {
         Ok(targets)
     }
 
-    /// The changes that bans or allows are, each prefix once: the one that holds longest. The longest ban of a prefix and origin holds: none
-    /// that is there is made shorter.
+    /// Returns the edits of bans or allows, one per prefix: the longest wins. An import shortens no
+    /// ban of the same prefix and origin.
     fn rows(
         &self,
         target: &Target,
@@ -340,7 +342,7 @@ impl Importer<'_> {
         edits
     }
 
-    /// A name that an imported list can have.
+    /// Checks the name of an imported list.
     fn list_name(&self, name: &str) -> Result<Arc<str>, Refused> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(fits) {
@@ -361,7 +363,7 @@ impl Importer<'_> {
     }
 }
 
-/// Refuses to leave anything out of entries where nobody said so.
+/// Refuses to cut connected networks out of entries unless the request says what to do with them.
 fn require_word(
     request: &ImportRequest,
     cut: &[Prefix],
@@ -396,7 +398,7 @@ fn reported(into: String, difference: &Difference) -> ImportedInto {
     }
 }
 
-/// Gives the reason of the request to entries that say none.
+/// Gives the reason of the request to entries without one.
 fn default_reason(request: &ImportRequest, entries: &mut [Entry], reasons: &mut Reasons) {
     let Some(reason) = request.reason.as_deref() else {
         return;
@@ -409,7 +411,7 @@ fn default_reason(request: &ImportRequest, entries: &mut [Entry], reasons: &mut 
     }
 }
 
-/// Entries of a list that came with others, with the reasons that are theirs.
+/// Splits off the entries of one list with only the reasons that they use.
 fn own_reasons(mut entries: Vec<Entry>, all: &Reasons) -> (Vec<Entry>, Reasons) {
     let mut reasons = Reasons::default();
     for entry in &mut entries {
@@ -429,7 +431,7 @@ fn text_of<'r>(entry: &Entry, texts: &'r [Arc<str>]) -> Option<&'r Arc<str>> {
     texts.get(index)
 }
 
-/// Ends that were reported in seconds, or on two clocks, are the same within one.
+/// Ends reported in seconds, or measured by two clocks, are equal within a second.
 fn same_end(one: Instant, other: Instant) -> bool {
     one.as_nanos().abs_diff(other.as_nanos()) <= 1_000_000_000
 }

@@ -438,7 +438,8 @@ fn sources_that_are_limited_alike_share_a_policy() {
     assert_eq!(detected[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
 }
 
-/// The store is what it is while a limit comes, the configuration and the daemon change, and it ends.
+/// The store is what it is while a limit comes, the configuration and the daemon change, and it
+/// ends.
 #[test]
 fn what_is_limited_further_keeps_the_state_of_its_policy() {
     for sets in [None, Some(200_000)] {
@@ -510,7 +511,8 @@ impl Lab {
         self.memory().policies[&index]
     }
 
-    /// Those that are limited have the state of a policy, and one of their own that they share, which is answered.
+    /// Those that are limited have the state of a policy, and one of their own that they share,
+    /// which is answered.
     fn check_beside(&self, policy: &Policy) -> Policy {
         let state = |policy: &Policy| -> (u32, Vec<_>) {
             let regions = policy.limits().map(ratelimit_common::Limit::region);

@@ -1,4 +1,5 @@
-//! The clock is chosen again with each change of the limits, and no limit is judged by one that is too coarse for it.
+//! The clock is chosen again with each change of the limits, and no limit is judged by one that is
+//! too coarse for it.
 
 use ratelimit_common::{Policy, Settings};
 use ratelimit_core::api::KernelClock;

@@ -1,4 +1,5 @@
-//! The database is cut, and its bits are flipped: the daemon starts, and what the kernel held holds.
+//! The database is cut, and its bits are flipped: the daemon starts, and what the kernel held
+//! holds.
 
 use std::fs;
 
@@ -120,7 +121,8 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
     lab.controller.unban(request, "root").unwrap();
     let [mut log, changes] = ["state.db-wal", "state.changes"]
         .map(|name| fs::read(lab.state.path().join(name)).unwrap());
-    // The first frame is damaged: SQLite takes it for the end, and loses all that was committed behind.
+    // The first frame is damaged: SQLite takes it for the end, and loses all that was committed
+    // behind.
     log[100] ^= 1;
     let files = Files {
         held: lab.entries(),

@@ -95,7 +95,8 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
         let nanos = u64::try_from(duration.as_nanos()).unwrap();
         Instant::from_nanos(clock::now().as_nanos().checked_sub(nanos).unwrap())
     };
-    // The machine may have started a minute ago, so the longest ban of this test is shorter than that.
+    // The machine may have started a minute ago, so the longest ban of this test is shorter than
+    // that.
     let second = Duration::from_secs(1);
     lab.restart_with(with_ban(second, 2 * second));
     lab.detect(SOURCE, ago(Duration::from_millis(3100)));

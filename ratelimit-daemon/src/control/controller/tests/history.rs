@@ -152,7 +152,8 @@ fn a_figure_that_makes_no_sense_is_refused() {
     }
 }
 
-/// What is suggested as soon as enough was seen: a sample ends after a time, so on a busy machine the next one goes on behind the sources.
+/// What is suggested as soon as enough was seen: a sample ends after a time, so on a busy machine
+/// the next one goes on behind the sources.
 fn sampled(lab: &mut Lab) -> Suggested {
     for _ in 0..1_000 {
         lab.sample();

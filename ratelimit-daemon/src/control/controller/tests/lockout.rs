@@ -1,4 +1,5 @@
-//! Every way to lock oneself out, with everything that is protected: who may, who is refused, and whose ban stops there.
+//! Every way to lock oneself out, with everything that is protected: who may, who is refused, and
+//! whose ban stops there.
 
 use ratelimit_core::intent::FOREVER;
 
@@ -44,7 +45,8 @@ fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
     assert!(lock_out(1) >= 200);
 }
 
-/// Tries everybody's bans of prefixes around what is protected: every so many of their lengths. Answers how many that are.
+/// Tries everybody's bans of prefixes around what is protected: every so many of their lengths.
+/// Answers how many that are.
 fn lock_out(step: usize) -> u32 {
     let mut scenarios = 0;
     for (kind, address) in PROTECTED {

@@ -1,4 +1,5 @@
-//! The database is gone, and the kernel holds bans: each comes back as what it was, or ends when what tells it does so again.
+//! The database is gone, and the kernel holds bans: each comes back as what it was, or ends when
+//! what tells it does so again.
 
 use std::fs;
 

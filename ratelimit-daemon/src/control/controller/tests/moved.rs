@@ -1,4 +1,5 @@
-//! Regions of a `compact` table that move while the daemon dies at any step, or the change fails: what was used is there afterwards.
+//! Regions of a `compact` table that move while the daemon dies at any step, or the change fails:
+//! what was used is there afterwards.
 
 use ratelimit_common::compact::Region;
 use ratelimit_core::{compile::regions::table_sets, intent::Intent};
@@ -19,7 +20,8 @@ fn a_daemon_that_dies_while_regions_move_leaves_what_was_used() {
     let configs = [compact(), sliding(compact()), unlimited];
     let mut site = Site::new(&configs[0]);
     let (mut moved, mut came_back) = (0, 0);
-    // What retires first gets a smaller place for what retires next, and a larger one when it comes back.
+    // What retires first gets a smaller place for what retires next, and a larger one when it comes
+    // back.
     for turn in 0..4 {
         let [from, to] = [turn, turn + 1].map(|at: usize| &configs[at % 3]);
         site.lab.replace(to.clone()).unwrap();
@@ -137,7 +139,8 @@ impl Seen {
         }
     }
 
-    /// The daemon dies before `write`, packets come, and the next one starts with a configuration: all but what is `given_up` is there.
+    /// The daemon dies before `write`, packets come, and the next one starts with a configuration:
+    /// all but what is `given_up` is there.
     fn die(&self, next: &Config, write: &Write, given_up: &BTreeSet<u32>) {
         let mut seen = self.clone();
         seen.send();
@@ -169,7 +172,8 @@ impl Seen {
         }
     }
 
-    /// The scopes in force of which not all that was used is in their regions. Nothing else may be there.
+    /// The scopes in force of which not all that was used is in their regions. Nothing else may be
+    /// there.
     fn lost(&self) -> BTreeSet<u32> {
         let mut lost = BTreeSet::new();
         for policy in SOURCES.map(|address| self.state.policy_of(address)) {

@@ -39,7 +39,8 @@ fn limits_that_need_the_room_of_those_that_went_get_it() {
     }
 }
 
-/// Whatever comes and goes, and whenever the daemon is started again, no limit reads words of another one, and no two claim the same sets.
+/// Whatever comes and goes, and whenever the daemon is started again, no limit reads words of
+/// another one, and no two claim the same sets.
 #[test]
 fn no_limit_reads_the_words_of_another() {
     check_words(2);

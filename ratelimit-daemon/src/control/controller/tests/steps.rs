@@ -1,8 +1,11 @@
-//! A change of the configuration is one step for packets. After each word that is written, each of them gets the verdict that it
-//! got before the change or the one that it gets after it. That holds also where the daemon dies there and another one goes on.
+//! A change of the configuration is one step for packets. After each word that is written, each of
+//! them gets the verdict that it got before the change or the one that it gets after it. That holds
+//! also where the daemon dies there and another one goes on.
 //!
-//! `RATELIMIT_PAIRS=10000 cargo test --profile thorough -p ratelimit-daemon --lib steps` makes as many pairs; `RATELIMIT_SEED` begins at another one. Most of
-//! the time goes into memory that is given back and taken again: `GLIBC_TUNABLES=glibc.malloc.mmap_max=0` keeps it, and takes an eighth of the time.
+//! `RATELIMIT_PAIRS=10000 cargo test --profile thorough -p ratelimit-daemon --lib steps` makes as
+//! many pairs; `RATELIMIT_SEED` begins at another one. Most of the time goes into memory that is
+//! given back and taken again: `GLIBC_TUNABLES=glibc.malloc.mmap_max=0` keeps it, and takes an
+//! eighth of the time.
 
 use std::{env, fmt::Write as _};
 

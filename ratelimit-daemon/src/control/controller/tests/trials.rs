@@ -1,4 +1,5 @@
-//! Configurations on trial: what holds, what comes back, and what a daemon finds that starts in between.
+//! Configurations on trial: what holds, what comes back, and what a daemon finds that starts in
+//! between.
 
 use std::{fs, path::PathBuf};
 
@@ -323,7 +324,8 @@ fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
     );
 }
 
-/// The configuration before the trial reads a list of this name from a file, which would take its place.
+/// The configuration before the trial reads a list of this name from a file, which would take its
+/// place.
 #[test]
 fn a_list_that_comes_back_after_a_trial_takes_no_import_meanwhile() {
     let mut site = Site::new();

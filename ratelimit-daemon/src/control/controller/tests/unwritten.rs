@@ -1,4 +1,5 @@
-//! A database that cannot be written: what is commanded holds, is reported as not kept, and is written later.
+//! A database that cannot be written: what is commanded holds, is reported as not kept, and is
+//! written later.
 
 use rusqlite::Connection;
 

@@ -1,4 +1,5 @@
-//! Random changes of limits beside a small model: what a source has used stays used, whatever happens to its limits.
+//! Random changes of limits beside a small model: what a source has used stays used, whatever
+//! happens to its limits.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,8 @@ const TARGETS: [Option<&str>; 5] = [
 enum Step {
     Set(usize, u64),
     Unset(usize),
-    /// A reload, an `apply` or a `rollback`: another configuration. Without an amount, the partner has no policy.
+    /// A reload, an `apply` or a `rollback`: another configuration. Without an amount, the partner
+    /// has no policy.
     Replace(u64, Option<u64>),
     Restart,
     Send(usize, u64),

@@ -1,9 +1,10 @@
-//! Changes that are more than one word for a packet: they are written into the generation that is not in force, and then one word
-//! says that it is.
+//! Changes of more than one word are written into the generation that is not in force. Then one
+//! write puts that generation in force.
 //!
-//! Under the generation in force nothing changes meanwhile. A new entry says what the one around it says, and one that goes
-//! says in the other generation what will be around it. So wherever the daemon dies, one of the two holds whole. The next one
-//! takes over the one in force, and brings it to what is intended in the same way.
+//! Until then, nothing changes in the generation in force: a new entry has the value of the entry
+//! around it, and a removed entry has, in the other generation, the value of the future entry
+//! around it. If the daemon dies, one of the two generations is complete. The next daemon adopts
+//! the one in force, and brings it to the intent in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,8 @@ use super::{
 };
 use crate::datapath;
 
-/// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
-/// that changes.
+/// Returns whether an added or removed prefix is inside another changed prefix. A packet then
+/// matches more than one changing entry.
 pub(super) fn is_nested(changes: &Changes, held: &BTreeMap<Prefix, ListEntry>) -> bool {
     let mut sorted: Vec<(Prefix, bool)> = changes
         .iter()
@@ -31,13 +32,13 @@ pub(super) fn is_nested(changes: &Changes, held: &BTreeMap<Prefix, ListEntry>) -
     })
 }
 
-/// Entries that change, and what they say in between.
+/// The entries of a change, with their values during it.
 struct Crossing {
-    /// What they say in both generations before the word.
+    /// The values in both generations before the switch.
     meanwhile: Vec<(Prefix, Entry)>,
-    /// What they say after it, in both.
+    /// The values after the switch, in both generations.
     present: Vec<(Prefix, Entry)>,
-    /// Those that go then.
+    /// The entries to remove after the switch.
     gone: Vec<Prefix>,
 }
 
@@ -84,7 +85,7 @@ impl Crossing {
     }
 }
 
-/// The lengths of prefixes that there are, of each family.
+/// Returns the prefix lengths in use, by family.
 fn lengths<'a>(prefixes: impl Iterator<Item = &'a Prefix>) -> [BTreeSet<u8>; 2] {
     let mut seen = [[false; 129]; 2];
     for prefix in prefixes {
@@ -99,8 +100,8 @@ fn lengths<'a>(prefixes: impl Iterator<Item = &'a Prefix>) -> [BTreeSet<u8>; 2] 
 }
 
 impl Enforcer {
-    /// Changes entries and what the tables beside the policies and classes hold, by the generation that is not in force. What was
-    /// used in regions that move goes along.
+    /// Changes entries and the other tables, except policies and classes, through the generation
+    /// that is not in force. Copies the usage of moved regions.
     pub(super) fn cross(
         &mut self,
         changes: Changes,
@@ -108,20 +109,20 @@ impl Enforcer {
         moved: &[(Region, Limit)],
     ) -> datapath::Result<()> {
         let crossing = Crossing::new(changes, &self.entries, self.generation);
-        // Where it fails before the word, they say the same in both generations again.
+        // If a step before the switch fails, both generations get the same values again.
         let changed = crossing.meanwhile.iter().map(|(prefix, _)| *prefix);
         self.unsettled.extend(changed);
         self.put_all(crossing.meanwhile)?;
         self.write_others(wanted)?;
         let settings = wanted.map_or(self.held.settings, |wanted| wanted.settings);
         self.clear_node_before(settings)?;
-        // As late as can be: what packets use from here to the word is used anew.
+        // As late as possible: usage from here to the switch is lost.
         for (from, to) in moved {
             self.datapath.copy_region(*from, to)?;
         }
         let next = self.generation.other();
         self.datapath.set_settings(settings.in_generation(next))?;
-        // From here on the change holds.
+        // From here on the change is in force.
         self.generation = next;
         self.held.settings = settings;
         if let Some(wanted) = wanted {
@@ -142,8 +143,9 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Writes the wider prefixes, the budget for new sources, the rules of the challenge and of interfaces into the other generation. They are written as they are to be or, without that, as
-    /// they are. Whatever a daemon that died left there is gone then.
+    /// Writes wider prefixes, the budget for new sources, and the rules of challenges and
+    /// interfaces into the other generation: the wanted values, or the current ones if `None`. This
+    /// overwrites leftovers of a daemon that died.
     fn write_others(&mut self, wanted: Option<&Tables>) -> datapath::Result<()> {
         let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
         for family in IpFamily::ALL {

@@ -1,7 +1,8 @@
-//! Leases: what this node may admit, for a time, of limits that nodes share.
+//! Leases: the share of this node in limits that nodes share, for a limited time.
 //!
-//! The policies that leases name stand behind all others, in two halves. All leases are written anew in each period, with policies in the half that
-//! none of them names. So no packet is judged by a policy while it is written.
+//! The policies of leases are stored behind all others, in two halves. Each period, all leases are
+//! written again, with policies in the half that no lease names. So no packet is judged by a policy
+//! while it is being written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,24 +20,20 @@ use crate::datapath::{self, DatapathError};
 
 const HALF: u32 = LEASED_MAX / 2;
 
-/// By what a key is judged until a time, and after that.
+/// The policies of a key: one until a time, and one after it.
 pub struct Leased {
-    /// Whose lease it is.
     pub key: LogKey,
-    /// Until the time.
     pub now: Policy,
-    /// That time.
     pub until: Instant,
-    /// After it.
     pub then: Policy,
 }
 
-/// What the kernel is to admit of limits that nodes share.
+/// The leases that the kernel should have.
 #[derive(Default)]
 pub struct Leases {
-    /// In place of all others.
+    /// All leases; others end.
     pub leases: Vec<Leased>,
-    /// The keys whose packets are counted although they have none.
+    /// Keys whose packets are counted although they have no lease.
     pub counted: Vec<LogKey>,
 }
 
@@ -47,7 +44,7 @@ struct Half {
 }
 
 impl Half {
-    /// The index of a policy, and whether it is new there; `None` where the half is full.
+    /// Returns the index of the policy, and whether it is new. `None` if the half is full.
     fn index(&mut self, policy: &Policy) -> Option<(u32, bool)> {
         if let Some(index) = self.indices.get(policy.as_bytes()) {
             return Some((*index, false));
@@ -60,12 +57,12 @@ impl Half {
 }
 
 impl Enforcer {
-    /// Has these leases in place of all others, and answers for how many there was no room. What packets of these keys and of those that are
-    /// `counted` ask is counted, until the next call.
+    /// Replaces all leases, and returns how many did not fit. Until the next call, the demand of
+    /// packets with these keys, and with `counted` keys, is counted.
     ///
     /// # Errors
     ///
-    /// When the datapath fails: then some are as before.
+    /// If the datapath fails, some leases are as before.
     pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
         let (wanted, counted) = (&wanted.leases, &wanted.counted);
         let before = self.datapath.leases()?;
@@ -76,7 +73,7 @@ impl Enforcer {
             let (family, bit) = key.filter_bit();
             filters[family as usize].insert(bit);
         }
-        // First: no key has a lease that the program does not look for.
+        // First, so that the program looks for every key that has a lease.
         self.datapath.set_leased_filters(&filters)?;
         let is_in_first = |(_, lease): &(LogKey, Lease)| {
             let mut policies = lease.policies().into_iter();
@@ -120,7 +117,7 @@ impl Enforcer {
         Ok(wanted.len() - leases.len())
     }
 
-    /// What is leased, of each key until the time and after it.
+    /// Returns the leases: for each key the policy until its time, and the one after it.
     pub fn leased(&self) -> datapath::Result<Vec<(LogKey, [Policy; 2])>> {
         let leases = self.datapath.leases()?.into_iter();
         let leased = leases.map(|(key, lease)| {
@@ -133,7 +130,7 @@ impl Enforcer {
         leased.collect()
     }
 
-    /// The policy that is in force at a time of each key that has leased one.
+    /// Returns the policy of each leased key at a given time.
     pub fn leased_at(&self, at: Instant) -> datapath::Result<HashMap<LogKey, Policy>> {
         let leases = self.datapath.leases()?.into_iter();
         let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));

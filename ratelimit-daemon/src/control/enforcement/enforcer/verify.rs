@@ -1,4 +1,5 @@
-//! Whether the tables hold what was written: somebody else may have changed them (`bpftool map delete`).
+//! Checks that the tables contain what was written. Other processes may change them (`bpftool map
+//! delete`).
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -14,29 +15,29 @@ use crate::{
 
 const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
 
-/// So many entries are asked for one by one, in less time than it takes the kernel to scan the buckets of all.
+/// Up to this many entries are looked up one by one, which is faster than scanning all buckets.
 const ASKED_FOR: usize = 4096;
-/// Of longer lists, so many entries of each family are compared in a turn.
+/// Entries of each family that are compared in a turn if the list is longer.
 pub const PART: usize = 8192;
-/// Entries that are compared at once: some half a millisecond.
+/// Entries compared at once: about half a millisecond.
 const AT_ONCE: usize = 512;
-/// Elements of the arrays of classes, and indices of policies, that are compared in a turn: as long.
+/// Elements of the class arrays, and policy indices, compared in a turn: about as long.
 const CLASSES_AT_ONCE: u32 = 2048;
 const POLICIES_AT_ONCE: u32 = 512;
 
-/// What the tables hold, by the kind of the table.
+/// The kinds of tables.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Kind {
-    /// What allows, bans and policies say about a prefix.
+    /// Entries of the lists.
     Entry,
-    /// Limits.
+    /// Policies.
     Policy,
-    /// The arrays of classes.
+    /// Elements of the class arrays.
     Class,
-    /// The wider prefixes that have limits.
+    /// Prefix lengths with limits.
     Aggregate,
-    /// What holds for all packets.
+    /// Settings for all packets.
     Settings,
 }
 
@@ -45,13 +46,13 @@ pub enum Kind {
 pub struct ByKind(pub(crate) [u64; Kind::VARIANTS.len()]);
 
 impl ByKind {
-    /// The numbers, each with the name of its kind in the metrics.
+    /// Returns the numbers with the names of their kinds in metrics.
     pub fn labelled(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = Kind::VARIANTS.iter().map(Into::into);
         names.zip(self.0)
     }
 
-    /// What is left without those of `other`.
+    /// Subtracts the numbers of `other`.
     pub fn less(&self, other: &Self) -> Self {
         let mut left = *self;
         for (own, other) in left.0.iter_mut().zip(other.0) {
@@ -60,12 +61,12 @@ impl ByKind {
         left
     }
 
-    /// The sum over all kinds.
+    /// Returns the sum over all kinds.
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Adds those of `other`.
+    /// Adds the numbers of `other`.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             *own += other;
@@ -77,39 +78,38 @@ impl ByKind {
     }
 }
 
-/// Which tables besides the entries are compared.
+/// The tables besides entries that a comparison covers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// The policies that there are, and what there is one of.
+    /// The named policies, and single values.
     InUse,
-    /// Also the arrays of classes, and policies that there should not be.
+    /// Also the class arrays, and all indices of policies.
     All,
 }
 
-/// Where the comparison of the array of classes and of all policies goes on.
+/// Where the comparison of the class arrays and of all policies continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spare {
     element: u32,
     policy: u32,
 }
 
-/// Where a turn is, in which tables are compared: of entries each of a short list, or a part of a long one, and of classes and policies
-/// a part.
+/// The progress of a turn, which compares a short list of entries or a part of a long one, and a
+/// part of the classes and policies.
 #[derive(Clone, Debug, Default)]
 pub enum Turn {
-    /// It asks for each entry behind this one.
+    /// Looks up each entry after this one.
     Asked(Option<Prefix>),
-    /// It scans so many more entries of this family.
+    /// Scans this number of further entries of the family.
     Scanning(IpFamily, usize),
-    /// A part of the classes and policies is left.
+    /// A part of the classes and policies remains.
     Spare,
-    /// It has ended.
     #[default]
     End,
 }
 
 impl Enforcer {
-    /// How much the tables hold, as they were written.
+    /// Returns the size of the tables as they were written.
     pub fn written(&self) -> ByKind {
         let mut written = ByKind::default();
         written.set(Kind::Entry, self.entries.len());
@@ -125,7 +125,7 @@ impl Enforcer {
         written
     }
 
-    /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
+    /// Compares the tables other than entries with what was written, and adopts what they contain.
     pub fn verify_tables(&mut self, extent: Extent) -> datapath::Result<ByKind> {
         let actual = match extent {
             Extent::InUse => self.read_tables_in_use()?,
@@ -157,7 +157,7 @@ impl Enforcer {
         Ok(different)
     }
 
-    /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
+    /// Compares the tables and all entries with what was written, and adopts what they contain.
     pub fn verify(&mut self, extent: Extent) -> datapath::Result<ByKind> {
         let mut different = self.verify_tables(extent)?;
         let actual = self.datapath.entries()?;
@@ -166,7 +166,7 @@ impl Enforcer {
             self.take_entries(actual);
             0
         } else {
-            // An entry that its prefix-length filter hides is as good as gone.
+            // An entry that the prefix-length filter hides is ineffective.
             self.restore_prefix_filters()
         };
         different.set(Kind::Entry, entries + words);
@@ -174,7 +174,7 @@ impl Enforcer {
         Ok(different)
     }
 
-    /// A turn that has not begun.
+    /// Returns a turn that has not begun.
     pub fn turn(&self) -> Turn {
         if self.entries.len() <= ASKED_FOR && self.is_counted() {
             Turn::Asked(None)
@@ -183,7 +183,7 @@ impl Enforcer {
         }
     }
 
-    /// Whether it is known without a look at them that the entries are not as they were written.
+    /// Returns whether the entry counts alone show that something changed.
     pub fn is_suspicious(&self) -> bool {
         let is_other = |family: &IpFamily| {
             let counted = self.datapath.count_entries(*family);
@@ -192,8 +192,8 @@ impl Enforcer {
         self.is_in_doubt || IpFamily::ALL.iter().any(is_other)
     }
 
-    /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
-    /// seen.
+    /// Compares the next part of a turn with what was written, and returns whether it differs. All
+    /// parts together cover everything.
     pub fn compare_some(&mut self, turn: &mut Turn) -> datapath::Result<bool> {
         match turn {
             Turn::Asked(behind) => {
@@ -241,7 +241,8 @@ impl Enforcer {
         Ok(!written.into_iter().eq(actual))
     }
 
-    /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.
+    /// Looks up the next entries after `behind`, and returns the last of them, or `None` at the
+    /// end.
     fn ask_for_some(&self, behind: Option<Prefix>) -> datapath::Result<(Option<Prefix>, bool)> {
         let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range((behind, Bound::Unbounded));
@@ -254,9 +255,9 @@ impl Enforcer {
         Ok((last.filter(|_| entries.next().is_some()), is_different))
     }
 
-    /// Goes on with the scan of a family, and answers whether all of it was seen.
+    /// Continues the scan of a family, and returns whether it is complete.
     fn scan_some(&mut self, family: IpFamily) -> datapath::Result<(bool, bool)> {
-        // The kernel would scan millions of buckets.
+        // Avoids a scan of millions of buckets.
         if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
             return Ok((true, false));
         }
@@ -273,7 +274,7 @@ impl Enforcer {
         Ok((is_over, is_different))
     }
 
-    /// Whether the kernel says how many entries there are: then a scan of them misses none.
+    /// Returns whether the kernel reports the number of entries. A scan then misses none.
     pub fn is_counted(&self) -> bool {
         let mut families = IpFamily::ALL.into_iter();
         families.all(|family| self.datapath.count_entries(family).is_some())

@@ -1,4 +1,4 @@
-//! What is reported of the challenge of sources.
+//! The status of the challenge.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::{
     control::{feeds::verified::VerifiedSources, state::State},
 };
 
-/// The challenge; `None` where there is none.
+/// Returns the status of the challenge, if there is one.
 pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<ChallengeStatus> {
     let challenge = state.intent.config.challenge.as_ref()?;
     let (is_on, since) = on(Asked::Connections, state)?;
@@ -39,13 +39,13 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
     })
 }
 
-/// Until when nobody is challenged, as nobody who was proved itself.
+/// Returns until when the challenge is suspended because no client completed it.
 pub(crate) fn suspended_until(state: &State) -> Option<Instant> {
     let until = state.enforcer.datapath().challenge_suspended().ok();
     until.filter(|until| clock::now() < *until)
 }
 
-/// What it is to a source that sends such packets.
+/// Returns how the challenge affects such packets of a source.
 pub(crate) fn of_source(
     state: &State,
     source: IpAddr,
@@ -68,7 +68,7 @@ pub(crate) fn of_source(
     })
 }
 
-/// The challenge of sources that ask a DNS server.
+/// Returns the status of the challenge for DNS clients.
 fn dns(state: &State) -> Option<DnsChallengeStatus> {
     let challenge = state.intent.config.challenge.as_ref()?;
     if challenge.queries == When::Never {
@@ -83,7 +83,7 @@ fn dns(state: &State) -> Option<DnsChallengeStatus> {
     })
 }
 
-/// Whether it is on, and since when, where that is known.
+/// Returns whether it is on, and since when, if known.
 fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
     if suspended_until(state).is_some() {
         return Some((false, None));

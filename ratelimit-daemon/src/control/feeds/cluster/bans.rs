@@ -1,4 +1,5 @@
-//! Bans: those of this host become statements, and what other nodes state becomes bans of origin `cluster:NODE`.
+//! Converts bans of this host into statements, and statements of other nodes into bans with the
+//! origin `cluster:NODE`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,22 +24,21 @@ use crate::{
     },
 };
 
-/// Ends that differ by less are the same one.
+/// Ends that differ by less are equal.
 pub(super) const SAME_END_MS: Millis = 2_000;
-/// Nanoseconds in a millisecond.
 const NANOS: u64 = 1_000_000;
-/// The end of what is forever, as it is stated: the year 9999.
+/// How statements express "forever": the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
-/// The lift of the bans of a prefix on all nodes.
+/// Lifts the bans of a prefix on all nodes.
 pub struct Lift {
     pub prefix: Prefix,
-    /// Until when it has to last beside what was heard.
+    /// How long it must last for bans that were not heard.
     end: Option<Millis>,
 }
 
 impl Membership {
-    /// States what changed of the bans of this host.
+    /// States the changed bans of this host.
     pub(super) fn state_own_bans(&mut self, state: &State, now: Now, changed: &BTreeSet<Prefix>) {
         let Some(node) = &mut self.node else {
             return;
@@ -63,7 +63,7 @@ impl Membership {
         }
     }
 
-    /// What is to be lifted on all nodes once the bans of these prefixes have ended here.
+    /// Returns the lifts for all nodes once the bans of these prefixes have ended here.
     pub fn lifts(&self, state: &State, prefixes: impl IntoIterator<Item = Prefix>) -> Vec<Lift> {
         let lift = |prefix| Lift {
             prefix,
@@ -72,8 +72,8 @@ impl Membership {
         prefixes.into_iter().map(lift).collect()
     }
 
-    /// Lifts on all nodes what is stated about prefixes, and answers those of which anything was in force on any node. A kill right after it
-    /// brings nothing back.
+    /// Lifts the statements about prefixes on all nodes, and returns those that were in force on
+    /// any node. The lifts survive a crash right after the call.
     pub fn lift(&mut self, lifts: Vec<Lift>, author: &str) -> Vec<Prefix> {
         let (now, mut stated) = (self.now(), Vec::new());
         let Some(node) = &mut self.node else {
@@ -90,8 +90,9 @@ impl Membership {
         stated
     }
 
-    /// Until when a lift has to last beside what was heard. Of what is here by the statement of a node that was not heard since this one
-    /// started, nobody knows. What this host banned it may have stated by another name, with an end that differs by moments.
+    /// Returns how long a lift must last for bans that were not heard: forever if the row is from a
+    /// node that was not heard since this one started. This host may have stated its own ban under
+    /// another name, with an end that differs by moments.
     pub fn unheard_end(&self, state: &State, subject: &Subject<ClusterKey>) -> Option<Millis> {
         let (node, now) = (self.node.as_ref()?, self.now());
         let of_row = |origin: &Origin, until| match origin {
@@ -123,7 +124,7 @@ impl Membership {
         }
     }
 
-    /// The prefixes of which any node states a ban.
+    /// Returns the prefixes with a stated ban of any node.
     pub(super) fn stated_bans(&self) -> BTreeSet<Prefix> {
         let subjects = self.node.iter().flat_map(Node::subjects);
         let bans = subjects.filter_map(|subject| match subject {
@@ -133,7 +134,7 @@ impl Membership {
         bans.collect()
     }
 
-    /// All that anything is stated about, or that other nodes have here.
+    /// Returns all subjects of statements, and those that other nodes have here.
     pub(super) fn all(&self, state: &State) -> BTreeSet<Subject<ClusterKey>> {
         let bans = state.intent.bans().keys();
         let bans = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
@@ -144,7 +145,7 @@ impl Membership {
         rows.chain(stated).collect()
     }
 
-    /// Brings allows and limits, and then bans, to what the nodes state.
+    /// Applies the statements of the nodes: allows and limits first, then bans.
     pub(super) fn put_in_force(
         &mut self,
         state: &mut State,
@@ -159,13 +160,13 @@ impl Membership {
             match subject {
                 Subject::Ban(ClusterKey::Prefix(prefix)) => {
                     prefixes.insert(prefix);
-                    // A ban without an end does not let other nodes allow it.
+                    // A permanent ban does not allow other nodes to allow the prefix.
                     if state.intent.allows().contains_key(&prefix) {
                         changes.insert(allow_of(prefix));
                     }
                 }
                 Subject::Allow(ClusterKey::Prefix(prefix)) => {
-                    // What other nodes ban holds where no allow is any more.
+                    // Bans of other nodes apply once the allow is gone.
                     prefixes.insert(prefix);
                     changes.insert(subject);
                 }
@@ -184,7 +185,7 @@ impl Membership {
         }
     }
 
-    /// Makes edits of bans. Where that fails, the next sweep tries again.
+    /// Applies edits of bans. If that fails, the next sweep tries again.
     fn apply(&mut self, state: &mut State, edits: Vec<Edit>, cause: Cause<'_>) {
         if let Err(refused) = state.apply(edits, cause) {
             warn!(error = refused.error, "cannot apply bans of other nodes");
@@ -192,7 +193,7 @@ impl Membership {
         }
     }
 
-    /// What comes and goes of bans, and then what other nodes lifted.
+    /// Returns the due additions and removals of bans, followed by the lifts of other nodes.
     fn due_bans(
         &self,
         state: &State,
@@ -209,12 +210,12 @@ impl Membership {
             coming.extend(come);
             going.extend(go);
         }
-        // What comes is in order, and comes before what goes.
+        // Additions are sorted, and come before removals.
         coming.extend(going);
         (coming, lifted)
     }
 
-    /// The ends of what this host banned and another node lifted, and which one did.
+    /// Returns the ends of bans of this host that another node lifted, with that node.
     fn lifted_bans(
         &self,
         state: &State,
@@ -231,14 +232,16 @@ impl Membership {
         (!edits.is_empty()).then_some((by, edits))
     }
 
-    /// What comes and what goes of the bans that other nodes made of a prefix: the longest of them is enough.
+    /// Returns the addition and the removals for the bans of other nodes on a prefix: the longest
+    /// is enough.
     fn other_bans(&self, state: &State, now: Now, prefix: Prefix) -> (Option<Edit>, Vec<Edit>) {
         let Some(node) = &self.node else {
             return (None, Vec::new());
         };
         let subject = ban_of(prefix);
         let in_force = node.in_force(now, &subject, &Here(state, &self.budgets));
-        // What this node states is a ban of its own here, unless its database was lost, or another node lifted it meanwhile.
+        // A statement of this node matches a ban of its own, unless its database was lost or
+        // another node lifted the ban.
         let own = shared_ban(&state.intent, prefix);
         let own = own.map(|row| to_millis(row.until, now));
         let in_force = in_force.filter(|it| {
@@ -267,7 +270,8 @@ impl Membership {
                 is_there = is_same_end(until, Some(*wished));
                 continue;
             }
-            // After a restart it is not yet known what other nodes state: until then their bans stay.
+            // After a restart the statements of other nodes are not known yet. Their bans stay
+            // until then.
             let by = NodeName::new(by);
             let is_known = by.is_none_or(|by| node.agrees_with(&by) || node.holds(&by, &subject));
             if is_known {
@@ -279,7 +283,7 @@ impl Membership {
         (come, gone)
     }
 
-    /// Has what other nodes have here end, of a host that is none any more.
+    /// Ends all rows of other nodes on a host that has left the cluster.
     pub(super) fn end_bans(&mut self, state: &mut State) {
         let bans = state.intent.bans().keys();
         let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
@@ -297,7 +301,6 @@ impl Membership {
     }
 }
 
-/// The subject of a ban.
 pub(super) fn ban_of(prefix: Prefix) -> Subject<ClusterKey> {
     Subject::Ban(ClusterKey::Prefix(prefix))
 }
@@ -310,7 +313,7 @@ pub(super) fn is_same_end(one: Option<Millis>, other: Option<Millis>) -> bool {
     }
 }
 
-/// An end by the wall clock.
+/// Converts an end to the wall clock.
 pub(super) fn to_millis(until: Instant, now: Now) -> Millis {
     if until == FOREVER {
         return FOREVER_MS;
@@ -319,7 +322,7 @@ pub(super) fn to_millis(until: Instant, now: Now) -> Millis {
     now.wall.saturating_add(left).min(FOREVER_MS)
 }
 
-/// An end by the clock that packets are judged by.
+/// Converts an end to the clock of the kernel.
 pub(super) fn to_instant(until: Millis, now: Now) -> Instant {
     if until >= FOREVER_MS {
         return FOREVER;

@@ -1,4 +1,4 @@
-//! Budgets: the limits that nodes share, what packets asked of them here, and what this node may admit.
+//! Budgets: limits that nodes share, the demand for them here, and the share of this node.
 
 use std::{
     cell::RefCell,
@@ -38,43 +38,43 @@ use crate::{
     datapath,
 };
 
-/// What does not work where more nodes are here than the configuration says.
+/// The name of the trouble that there are more nodes than configured.
 const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
 
-/// A policy that has limits which nodes share.
+/// A policy with shared limits.
 #[derive(Clone, Debug)]
 struct Of {
     policy: Policy,
     role: Role,
     limits: Vec<LimitSpec>,
-    /// The limits that are shared, by their index, as other nodes know them.
+    /// The IDs of the shared limits among the nodes, by index.
     shared: BTreeMap<usize, u64>,
 }
 
-/// What nodes share here.
+/// The shared limits of this node.
 #[derive(Debug, SmartDefault)]
 pub(super) struct Budgets {
     limits: BTreeMap<u64, Shared>,
     policies: BTreeMap<u32, Of>,
     hash: u64,
-    /// The policies that all of this is of.
+    /// The policies from which the limits were collected.
     followed: Option<Arc<Policies>>,
     counted: RefCell<Counted>,
-    /// The period for which leases were written, and the terms of their policies.
+    /// The period of the written leases, and the hash of the limits.
     written: Option<(u64, u64)>,
     is_failing: bool,
-    /// What the kernel was told to admit by each limit of each key.
+    /// The share of each limit of each key in the kernel.
     reported: HashMap<(LogKey, usize), Reported>,
-    /// How long a period is.
     #[default(Duration::from_millis(1))]
     period: Duration,
-    /// Since when keys without a share of their own have what they have.
+    /// Since when keys without their own share have the default share.
     #[default(clock::wall())]
     default_since: Timestamp,
     without_room: usize,
-    /// When limits were last divided by the reports of all, why they are not, and since when that is so.
+    /// When limits were last divided according to the reports of all nodes, why they are not, and
+    /// since when.
     divided_at: Option<Timestamp>,
     #[default(Some(Fallback::NoClock))]
     fallback: Option<Fallback>,
@@ -82,22 +82,22 @@ pub(super) struct Budgets {
     since: Timestamp,
 }
 
-/// What the kernel was told to admit by a limit of a key.
+/// The share of a limit of a key in the kernel.
 #[derive(Debug)]
 struct Reported {
     share: Share,
-    /// Since when it is so much.
+    /// Since when it has this amount.
     since: Timestamp,
 }
 
 impl Budgets {
-    /// Begins with periods of this length.
+    /// Starts with periods of this length.
     pub fn begin(&mut self, period: Duration) {
         self.period = period;
         self.reported.clear();
     }
 
-    /// Follows the policies that are in force.
+    /// Follows the policies in force.
     pub fn follow(&mut self, state: &State) {
         let policies = &state.compiled.policies;
         let is_known = |known: &Arc<Policies>| Arc::ptr_eq(known, policies);
@@ -146,12 +146,11 @@ impl Budgets {
         self.hash = wide_hash(text.as_bytes());
     }
 
-    /// A hash of all limits that are shared.
+    /// Returns a hash of all shared limits.
     pub const fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The limit of a key.
     pub fn limit(&self, key: &ClusterKey) -> Option<Limit> {
         let ClusterKey::Budget { limit, .. } = key else {
             return None;
@@ -159,7 +158,7 @@ impl Budgets {
         self.limits.get(limit).map(|shared| shared.limit)
     }
 
-    /// What packets asked since the last call, in units of the limits' amounts: of what a period saw, as much as a window has.
+    /// Returns the demand since the last call, in units of the limits' amounts, for up to a window.
     pub fn counts(&self, state: &State) -> Vec<Count<ClusterKey>> {
         if self.limits.is_empty() {
             return Vec::new();
@@ -180,7 +179,8 @@ impl Budgets {
         counted.take(demands, self.period, limits)
     }
 
-    /// What is used of a key's windows, from now until so many milliseconds later. What cannot be read counts as the whole limit.
+    /// Returns the usage of a key's windows from now until `later` milliseconds from now. An
+    /// unreadable one counts as fully used.
     pub fn held(&self, state: &State, key: &ClusterKey, later: Millis) -> Held {
         let Some(((key, index), shared)) = self.place(key) else {
             return Held::default();
@@ -206,7 +206,7 @@ impl Budgets {
         })
     }
 
-    /// What the kernel is to admit, where that is not what it does.
+    /// Returns the leases to write, if they changed.
     fn due_leases(&mut self, node: &Node<ClusterKey>) -> Option<Leases> {
         let wanted = node.budget().period().map(|period| (period, self.hash));
         if self.written == wanted {
@@ -220,7 +220,7 @@ impl Budgets {
         })
     }
 
-    /// Takes notice for how many leases there was no room, or why none is in force.
+    /// Records how many leases had no room, or why none is in force.
     fn settle_leases(&mut self, answer: datapath::Result<usize>) {
         self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
@@ -236,7 +236,7 @@ impl Budgets {
         self.is_failing = is_failing;
     }
 
-    /// Notes what shares are and since when, and whether they are those of a division.
+    /// Records the shares, since when they apply, and whether they result from a division.
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = clock::wall();
         let mut before = std::mem::take(&mut self.reported);
@@ -264,7 +264,7 @@ impl Budgets {
         self.fallback = fallback.cloned();
     }
 
-    /// Whose lease a key of the cluster is, the index of its limit there, and the limit.
+    /// Returns the kernel's key, the index of the limit, and the limit of a key of the cluster.
     fn place(&self, key: &ClusterKey) -> Option<((LogKey, usize), &Shared)> {
         let ClusterKey::Budget { address, limit } = key else {
             return None;
@@ -274,14 +274,13 @@ impl Budgets {
         Some(((key, shared.index), shared))
     }
 
-    /// Nothing is shared any more.
     pub fn end(&mut self) {
         (self.written, self.divided_at) = (None, None);
         self.reported.clear();
         (self.fallback, self.since) = (Some(Fallback::NoClock), clock::wall());
     }
 
-    /// The leases that give each key its shares.
+    /// Returns the leases that give each key its shares.
     fn leases(&self) -> Vec<Leased> {
         let mut by_key: HashMap<LogKey, BTreeMap<usize, Share>> = HashMap::new();
         for ((key, index), reported) in &self.reported {
@@ -309,7 +308,8 @@ impl Budgets {
         leases.collect()
     }
 
-    /// What the kernel has leased from before a restart: of each key the smaller of what it is and what it becomes.
+    /// Returns the leases in the kernel from before a restart: for each key the smaller of the
+    /// current and the next amount.
     pub fn leased(&self, state: &State) -> BTreeMap<ClusterKey, u64> {
         let leased = state.enforcer.leased().unwrap_or_default();
         let amounts = leased.iter().flat_map(|(key, [now, then])| {
@@ -326,7 +326,7 @@ impl Budgets {
 }
 
 impl Membership {
-    /// Has the kernel admit what this node may, where that is not what it does.
+    /// Brings the leases in the kernel up to date.
     pub fn lease(&mut self, state: &mut State) {
         let node = self.node.as_ref();
         if let Some(wanted) = node.and_then(|node| self.budgets.due_leases(node)) {
@@ -334,7 +334,8 @@ impl Membership {
         }
     }
 
-    /// Since when this node admits so much by a limit of a key, and how much all others may admit, where that is known.
+    /// Returns since when this node has the amount `here` of a limit of a key, and the total of all
+    /// other nodes, if known.
     pub fn share(&self, key: &LogKey, index: usize, here: u64) -> (Option<Timestamp>, Option<u64>) {
         let (Some(node), budgets) = (&self.node, &self.budgets) else {
             return (None, None);
@@ -345,12 +346,12 @@ impl Membership {
         let id = budgets.policies.get(&key.scope());
         let id = id.and_then(|of| of.shared.get(&index));
         let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
-        // A lease that has ended, as the next period is late, leaves another amount.
+        // An expired lease, when the next period is late, leaves another amount.
         let since = (reported.share.amount == here).then_some(reported.since);
         (since, others.filter(|_| since.is_some()))
     }
 
-    /// How limits are divided; `None` where none is shared, or this host is no node yet.
+    /// Returns how limits are divided. `None` if none is shared, or this host has not joined yet.
     pub(super) fn sharing(&self) -> Option<SharingStatus> {
         let (node, budgets) = (self.node.as_ref()?, &self.budgets);
         let is_lost = self.connection.connected == Some(false);
@@ -368,7 +369,7 @@ impl Membership {
         status.filter(|_| !budgets.limits.is_empty())
     }
 
-    /// Tells where more nodes are here than the configuration says: all together may admit more than the limits.
+    /// Reports whether there are more nodes than configured: together they may exceed the limits.
     pub fn report_excess(&self, state: &mut State) {
         let node = self.node.as_ref();
         let nodes = node.map_or(0, |node| node.budget().members().names().len());
@@ -385,7 +386,7 @@ impl Membership {
     }
 }
 
-/// A window is at least a millisecond long, and a period too.
+/// Converts to milliseconds, at least 1.
 fn millis(time: Duration) -> Millis {
     time.as_millis().try_into().unwrap_or(Millis::MAX)
 }

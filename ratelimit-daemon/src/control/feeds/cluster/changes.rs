@@ -1,7 +1,7 @@
-//! Allows and runtime limits of all nodes: what was set with `--cluster`, here or on another one.
+//! Cluster-wide allows and runtime limits: those set with `--cluster` here or on another node.
 //!
-//! A row of them has the node that stated it as its author: `cluster:NODE`. Rows of users of this host stay as they are, also where
-//! other nodes state something else.
+//! The author of such a row is the node that stated it: `cluster:NODE`. Rows of this host's users
+//! stay as they are, even if other nodes state something else.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
@@ -35,25 +35,26 @@ use crate::{
     },
 };
 
-/// So many allows of one node are taken.
+/// The most allows accepted from one node.
 const ALLOWS_MAX: usize = 1_000;
-/// So many prefixes with limits of one node are taken.
+/// The most prefixes with limits accepted from one node.
 const TARGETS_MAX: usize = 100;
 
-/// Limits, as a statement has them.
+/// Limits in the format of a statement.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct SharedLimits {
     limits: Vec<LimitSpec>,
     #[serde(default)]
     observe: bool,
-    /// Whether the other limits of the policy stay. Older releases do not say it, and mean that these replace all.
+    /// Whether the other limits of the policy stay. Older releases do not send it, and replace all
+    /// limits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     beside: bool,
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// Permits all that peers state.
+/// Permits all statements of peers.
 pub(super) struct Everything;
 
 impl Guard<ClusterKey> for Everything {
@@ -62,17 +63,15 @@ impl Guard<ClusterKey> for Everything {
     }
 }
 
-/// The subject of an allow.
 pub fn allow_of(prefix: Prefix) -> Subject<ClusterKey> {
     Subject::Allow(ClusterKey::Prefix(prefix))
 }
 
-/// The subject of runtime limits.
 pub fn limits_of(target: Option<Prefix>) -> Subject<ClusterKey> {
     Subject::Limits(target.map_or(ClusterKey::Default, ClusterKey::Prefix))
 }
 
-/// Whose limits they are.
+/// Returns the target of the limits.
 fn target(key: &ClusterKey) -> Result<Option<Prefix>, &'static str> {
     match key {
         ClusterKey::Prefix(prefix) => Ok(Some(*prefix)),
@@ -82,7 +81,7 @@ fn target(key: &ClusterKey) -> Result<Option<Prefix>, &'static str> {
 }
 
 impl Membership {
-    /// The author of what is set here for all nodes.
+    /// Returns the author of rows that are set here for all nodes.
     pub fn author(&self) -> Result<String, Refused> {
         let node = self.node.as_ref().ok_or_else(no_cluster)?;
         Ok(author_of(node.name()))
@@ -117,7 +116,7 @@ impl Membership {
         self.require_room(state, &[limits_of(target)])
     }
 
-    /// Refuses more of one kind than other nodes take of this one.
+    /// Refuses more rows of a kind than other nodes accept from this one.
     fn require_room(&self, state: &State, subjects: &[Subject<ClusterKey>]) -> Result<(), Refused> {
         let author = self.author()?;
         let Some(first) = subjects.first() else {
@@ -137,21 +136,21 @@ impl Membership {
         )
     }
 
-    /// States an allow or limits that are in force here, in place of all that was stated before and may last until `unheard` where that was
-    /// not heard.
+    /// States an allow or limits that are in force here. They replace all earlier statements,
+    /// including those that were not heard, which may last until `unheard`.
     pub fn say(&mut self, state: &State, subject: &Subject<ClusterKey>, unheard: Option<Millis>) {
         let (now, row) = (self.now(), row_of(state, subject));
         let Some((node, row)) = self.node.as_mut().zip(row) else {
             return;
         };
         let until = row.entry.until;
-        // A shorter one holds in place of a longer one, as on one host.
+        // As on one host, a shorter one replaces a longer one.
         node.lift_to(now, subject.clone(), unheard, "");
         node.say(now, subject.clone(), to_millis(until, now), &row.note());
         self.is_unwritten = true;
     }
 
-    /// Lifts an allow or runtime limits on all nodes; says whether any of them stated some.
+    /// Lifts an allow or runtime limits on all nodes. Returns whether any node had stated some.
     pub fn lift_change(
         &mut self,
         state: &State,
@@ -168,7 +167,7 @@ impl Membership {
         is_stated
     }
 
-    /// Brings allows and limits to what the nodes state, one after the other.
+    /// Applies the statements of allows and limits, one after the other.
     pub(super) fn put_changes_in_force(
         &mut self,
         state: &mut State,
@@ -195,8 +194,8 @@ impl Membership {
         }
     }
 
-    /// Has this node lift, too, what it stated and others lifted. That is written down before anything ends here: a kill in between leaves
-    /// what ends at the next start.
+    /// Lifts statements of this node that other nodes lifted. That is saved before anything ends
+    /// here, so that after a crash the rest ends at the next start.
     fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
         let Some(node) = &mut self.node else {
             return;
@@ -210,7 +209,7 @@ impl Membership {
         }
     }
 
-    /// What has to be different about an allow or limits, and which node says so.
+    /// Returns the necessary edit of an allow or limits, and the node that states it.
     fn change(
         &mut self,
         state: &State,
@@ -227,7 +226,7 @@ impl Membership {
         };
         let is_own = stated.by == *node.name();
         if is_own && is_row_of(state, subject, &author_of(&stated.by)) {
-            // The row was written before the statement: a kill in between leaves an older statement.
+            // After a crash between the row and the statement, the statement is the older one.
             return None;
         }
         if !self.is_caught_up || is_own && !self.is_settled() {
@@ -250,8 +249,8 @@ impl Membership {
         }
     }
 
-    /// What this host has by its own statement before a restart, and neither its memory nor the store has any more, or has otherwise, is
-    /// stated again.
+    /// States again what this host has by its own statement from before a restart, if its memory
+    /// and the store have lost or changed it.
     pub(super) fn state_own_changes(&mut self, state: &State, now: Now) {
         let Ok(author) = self.author() else {
             return;
@@ -271,7 +270,7 @@ impl Membership {
         }
     }
 
-    /// What other nodes state and is not in force here, and why.
+    /// Returns the statements of other nodes that are not in force here, and why.
     pub(super) fn not_in_force(&self) -> Vec<NotInForce> {
         let unheeded = self.unheeded.iter();
         unheeded
@@ -284,7 +283,7 @@ impl Membership {
     }
 }
 
-/// States what this host has, where its own statement says nothing or something else; says whether it did.
+/// States a row of this host, unless its own statement says the same. Returns whether it did.
 fn state_again(
     node: &mut Node<ClusterKey>,
     now: Now,
@@ -306,17 +305,17 @@ fn state_again(
     !is_stated
 }
 
-/// An allow or runtime limits that this host has.
+/// An allow or runtime limits of this host.
 pub(super) struct Row<'s> {
     pub entry: &'s EntryRow,
-    /// All of it, where it is limits.
+    /// The whole row, if it is one of limits.
     limits: Option<&'s LimitRow>,
-    /// What takes it away.
+    /// The edit that removes it.
     end: Edit,
 }
 
 impl Row<'_> {
-    /// What a statement of it says beside its end.
+    /// Returns the content of its statement, except for the end.
     fn note(&self) -> String {
         let reason = self.entry.reason.as_deref();
         match self.limits {
@@ -326,7 +325,7 @@ impl Row<'_> {
     }
 }
 
-/// The row that this host has of a subject.
+/// Returns this host's row of a subject.
 pub(super) fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Option<Row<'s>> {
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => Some(Row {
@@ -347,17 +346,17 @@ pub(super) fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Opt
     }
 }
 
-/// Whether the row that this host has of a subject is an author's.
+/// Returns whether this host's row of a subject belongs to an author.
 fn is_row_of(state: &State, subject: &Subject<ClusterKey>, author: &str) -> bool {
     row_of(state, subject).is_some_and(|row| *row.entry.author == *author)
 }
 
-/// The author of what a node stated.
+/// Returns the author of a node's statements.
 fn author_of(node: &NodeName) -> String {
     Origin::cluster(node.as_str()).to_string()
 }
 
-/// The removal of what a node stated here and states no more.
+/// Returns the edit that removes a row whose node no longer states it.
 fn removal(
     node: &Node<ClusterKey>,
     state: &State,
@@ -368,12 +367,12 @@ fn removal(
         return None;
     };
     let by = NodeName::new(&by)?;
-    // After a restart it is not yet known what other nodes state: until then it stays.
+    // After a restart the statements of other nodes are not known yet. The row stays until then.
     let is_known = node.agrees_with(&by) || node.holds(&by, subject);
     is_known.then_some((by, end))
 }
 
-/// What brings this host to a statement; an error where it cannot have it.
+/// Returns the edit that applies a statement, or an error if this host cannot have it.
 fn wanted_edit(
     state: &State,
     subject: &Subject<ClusterKey>,
@@ -396,7 +395,7 @@ fn wanted_edit(
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
             let reason = Some(Arc::clone(&stated.note)).filter(|note| !note.is_empty());
             let row = rows::entry(until, reason, &*author);
-            // This host's own allow is as good.
+            // An allow of this host's users has the same effect.
             if of_user.is_some() || is_same(&row) {
                 return Ok(None);
             }
@@ -445,7 +444,7 @@ fn wanted_edit(
     Ok(Some(edit))
 }
 
-/// How many allows, or prefixes with limits, of one node are taken, by what a subject is; and what they are.
+/// Returns the most rows of this kind accepted from one node, and the name of the kind.
 const fn most(subject: &Subject<ClusterKey>) -> (usize, &'static str) {
     match subject {
         Subject::Allow(_) => (ALLOWS_MAX, "allows"),
@@ -455,7 +454,7 @@ const fn most(subject: &Subject<ClusterKey>) -> (usize, &'static str) {
     }
 }
 
-/// How many allows, or prefixes with limits, an author has here.
+/// Counts the allows, or the prefixes with limits, of an author.
 fn count(state: &State, subject: &Subject<ClusterKey>, author: &str) -> usize {
     let is_its = |row: &&EntryRow| *row.author == *author;
     if let Subject::Allow(_) = subject {
@@ -466,7 +465,7 @@ fn count(state: &State, subject: &Subject<ClusterKey>, author: &str) -> usize {
     }
 }
 
-/// The same while many come at once: each author is counted once, and changes are noted.
+/// Counts for many additions at once: each author is counted once, then updated.
 #[derive(Default)]
 struct Counts(HashMap<(&'static str, String), usize>);
 
@@ -482,7 +481,7 @@ impl Counts {
         }
     }
 
-    /// Notes whose the row of a subject was, and whose it is now.
+    /// Records the previous and the new owner of a subject's row.
     fn note(
         &mut self,
         subject: &Subject<ClusterKey>,
@@ -499,17 +498,17 @@ impl Counts {
     }
 }
 
-/// Whose the row is that this host has of a subject.
+/// Returns the author of this host's row of a subject.
 fn author_of_row(state: &State, subject: &Subject<ClusterKey>) -> Option<String> {
     row_of(state, subject).map(|row| row.entry.author.to_string())
 }
 
-/// Whether an author of allows and limits is a node.
+/// Returns whether the author of an allow or limits is a node.
 pub fn is_of_cluster(author: &str) -> bool {
     matches!(Origin::of_author(author), Origin::Cluster(_))
 }
 
-/// A wider one is not for other nodes to allow.
+/// Returns whether a prefix is too wide for other nodes to allow.
 pub(super) fn is_wide(prefix: Prefix) -> bool {
     let least = if prefix.address().is_ipv4() { 24 } else { 48 };
     prefix.len() < least
@@ -536,7 +535,7 @@ pub(super) fn name(subject: &Subject<ClusterKey>) -> String {
     }
 }
 
-/// All that the rows of this host are about that nodes stated: of limits, those of sources.
+/// Returns the subjects of rows that nodes stated: allows, and limits of sources.
 pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<ClusterKey>> {
     let allows = state.intent.allows().iter();
     let allows = allows.filter(|(_, row)| is_of_cluster(&row.author));
@@ -547,7 +546,7 @@ pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<Cl
     allows.chain(limits.map(|(target, _)| limits_of(target.sources())))
 }
 
-/// The ends of all of them, for a host that is no node any more.
+/// Returns the ends of all these rows, for a host that has left the cluster.
 pub(super) fn ends(state: &State) -> Vec<Edit> {
     let subjects = subjects_of_rows(state);
     subjects

@@ -1,4 +1,4 @@
-//! What packets asked of the limits that nodes share.
+//! The demand of packets for shared limits.
 
 use std::{
     collections::HashMap,
@@ -15,24 +15,24 @@ use super::{
 };
 use crate::{clock, cluster::ClusterKey};
 
-/// What was counted until a moment.
+/// The counts at a point in time.
 #[derive(Debug, SmartDefault)]
 pub(super) struct Counted {
     #[default(clock::monotonic())]
     at: Instant,
     demands: HashMap<LogKey, Demand>,
-    /// What each key asked by each limit in the periods of the last window.
+    /// The demand of each key for each limit in the periods of the last window.
     recent: HashMap<(LogKey, usize), Recent>,
 }
 
 impl Counted {
-    /// The keys that asked something in the last window.
+    /// Returns the keys with demand in the last window.
     pub fn keys(&self) -> impl Iterator<Item = LogKey> {
         self.recent.keys().map(|(key, _)| *key)
     }
 
-    /// Takes what the kernel counted until now, and gives what was asked since it was taken last. `limits` tells the limits of a key that are
-    /// shared: the name of each, and its index.
+    /// Takes the kernel's current counts, and returns the demand since the last call. `limits`
+    /// returns the shared limits of a key: the name of each, and its index.
     pub fn take<'a, L>(
         &mut self,
         demands: Vec<(LogKey, Demand)>,
@@ -50,7 +50,7 @@ impl Counted {
         for (key, demand) in &demands {
             let before = before.get(key).copied().unwrap_or_default();
             for (id, index, shared) in limits(key) {
-                // What was evicted and came back begins at 0.
+                // A key that was evicted and came back starts at 0.
                 let since = |now: &[u64; 8], before: &[u64; 8]| {
                     let (now, before) = (now[index], before[index]);
                     now.checked_sub(before).unwrap_or(now)

@@ -1,4 +1,4 @@
-//! What this node stated, and who the members were, over a restart.
+//! Saves the statements of this node and its knowledge of the members over a restart.
 
 use ratelimit_cluster::{Cluster as Node, Memory, NodeName};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,15 @@ use tracing::warn;
 use super::{Membership, wall::Wall};
 use crate::{clock, cluster::ClusterKey};
 
-/// As it is written down.
+/// The saved document.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Remembered {
     node: NodeName,
-    /// Whether this host was no node since: the others do not know what it lifted meanwhile.
+    /// Whether this host has left the cluster since. Then the other nodes do not know what it
+    /// lifted in between.
     #[serde(default)]
     pub was_apart: bool,
-    /// The clock of this boot.
+    /// The clock, with the ID of its boot.
     #[serde(default)]
     clock: (String, Wall),
     #[serde(flatten)]
@@ -22,7 +23,7 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// What a node would forget.
+    /// Collects what a node needs after a restart.
     pub fn of(node: &Node<ClusterKey>, wall: Wall) -> Self {
         Self {
             node: node.name().clone(),
@@ -34,8 +35,8 @@ impl Remembered {
 }
 
 impl Membership {
-    /// What a node of this name remembers, and whether this host was no node since; only what it knows of others where it had
-    /// another name.
+    /// Returns the memory of a node with this name, and whether this host had left the cluster
+    /// since. If it had another name, only the memory of its peers.
     pub(super) fn remembered(&self, node: &NodeName) -> (bool, Memory<ClusterKey>) {
         let kept = self.kept.read().unwrap_or_else(|error| {
             warn!(
@@ -58,7 +59,7 @@ impl Membership {
         .unwrap_or_default()
     }
 
-    /// Notes that this host is no node any more.
+    /// Records that this host has left the cluster.
     pub(super) fn remember_being_apart(&mut self) {
         let remembered = match &self.node {
             Some(node) => Some(Remembered::of(node, self.wall.get())),

@@ -1,18 +1,17 @@
-//! What a key asked in the periods of the last window.
+//! The demand of a key in the periods of the last window.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// What is asked in a period is estimated in so many parts of one.
+/// The estimated demand is in units of 1/16.
 pub const PARTS: u32 = 16;
-/// The most periods of the last window that are kept.
+/// The most periods that are kept.
 const RECENT_MAX: u128 = 64;
 
-/// What a key asked in the periods of the last window.
 #[derive(Debug)]
 pub struct Recent(VecDeque<u64>);
 
 impl Recent {
-    /// As if it had always been `value`.
+    /// Starts as if the demand had always been `value`.
     pub fn new(window: Duration, period: Duration, value: u64) -> Self {
         let periods = window.as_nanos().div_ceil(period.as_nanos().max(1));
         let count = usize::try_from(periods.clamp(1, RECENT_MAX)).unwrap_or(1);
@@ -25,8 +24,9 @@ impl Recent {
     }
 }
 
-/// What a key asks in a period, in [`PARTS`]. The mean over the last window, or the last 64 periods of a longer one, as far as what was counted in the last period may come of it. So few packets in a
-/// period are not taken for none, and many are followed at once.
+/// Estimates the demand of a key per period, in [`PARTS`]: the mean over the last window, or the
+/// last 64 periods of a longer one, within what the count of the last period makes plausible. So a
+/// few packets are not mistaken for none, and a surge is followed at once.
 pub fn estimate(mut recent: Recent, count: u64, quantum: u64) -> (u64, Recent) {
     recent.push(count);
     let noise = 2 * (count.saturating_mul(quantum)).isqrt() + 2 * quantum;

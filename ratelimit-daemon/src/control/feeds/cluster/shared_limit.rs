@@ -1,4 +1,4 @@
-//! A limit that nodes share, and its keys: those of the kernel's tables, and those of the cluster.
+//! A limit that nodes share, and its keys in the kernel's tables and in the cluster.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -7,27 +7,25 @@ use ratelimit_common::{Ipv4, Ipv6, SourceKey, source::LogKey};
 
 use crate::{cluster::ClusterKey, datapath::address_of};
 
-/// A limit that nodes share.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     /// The scope of its policy in the kernel's tables.
     pub scope: u32,
-    /// Its index in the policy.
     pub index: usize,
     pub limit: Limit,
-    /// How long a window is.
+    /// The length of a window.
     pub window: Duration,
-    /// What a packet may count.
+    /// The most that a single packet counts.
     pub quantum: u64,
 }
 
-/// The key of the cluster for a limit of a key of the kernel's tables.
+/// Returns the cluster's key for a limit of a kernel key.
 pub(super) fn budget(key: &LogKey, limit: u64) -> ClusterKey {
     let address = address_of(key);
     ClusterKey::Budget { address, limit }
 }
 
-/// The key of the kernel's tables for an address under a scope.
+/// Returns the kernel's key for an address in a scope.
 pub fn log_key(address: IpAddr, scope: u32) -> LogKey {
     match address {
         IpAddr::V4(address) => LogKey::new(&SourceKey::new(Ipv4::from(address), scope)),

@@ -1,4 +1,4 @@
-//! What is reported of the cluster, and the revocation of a node.
+//! The status of the cluster, and the revocation of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use ratelimit_core::{
 use super::{Membership, Node};
 use crate::{clock, cluster::ClusterKey, control::state::State};
 
-/// A revocation lasts so long, in milliseconds: a year.
+/// The duration of a revocation, in milliseconds: a year.
 const REVOKED: u64 = 366 * 86_400_000;
-/// A node is silent that sent nothing for more periods.
+/// A node that sent nothing for more periods counts as silent.
 const SILENT: u32 = 3;
 
 impl Membership {
-    /// Where the store is.
+    /// Returns the URL of the store.
     pub(super) fn url(&self) -> Option<String> {
         self.connection.reported(|config| config.store.to_string())
     }
 
-    /// How the cluster is; `None` where the configuration names none.
+    /// Returns the status of the cluster, if the configuration has one.
     pub fn status(&self, state: &State) -> Option<ClusterStatus> {
         let url = self.url()?;
         let node = self.connection.reported(|config| config.node.to_string());
@@ -83,7 +83,7 @@ impl Membership {
         names.into_iter().map(view).collect()
     }
 
-    /// Revokes a node on all nodes, or takes that back.
+    /// Revokes a node on all nodes, or undoes that.
     pub fn revoke(
         &mut self,
         state: &mut State,
@@ -120,7 +120,7 @@ impl Membership {
             is_new
         };
         self.is_unwritten = true;
-        // What it stated counts no more, or again.
+        // Statements of the node no longer count, or count again.
         let all = self.all(state);
         self.put_in_force(state, now, all);
         tracing::info!(node = %name, undo, author, "the revocation of a node changed");
@@ -133,7 +133,7 @@ impl Membership {
     }
 }
 
-/// The nodes that were heard of: this one, those that report, those that have stated something, and those that are revoked.
+/// Returns all known nodes: this one, those that report, those with statements, and revoked ones.
 fn known(node: &Node<ClusterKey>) -> BTreeSet<&NodeName> {
     let members = node.budget().members();
     let mut names: BTreeSet<&NodeName> = members.names().iter().collect();
@@ -142,7 +142,7 @@ fn known(node: &Node<ClusterKey>) -> BTreeSet<&NodeName> {
     names
 }
 
-/// The bans in force that other nodes made, by node.
+/// Counts the bans in force by the node that made them.
 fn bans_by_node(state: &State) -> BTreeMap<&str, usize> {
     let now = clock::now();
     let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What was used of a limit that nodes share, as the kernel has it.
+//! The usage of a shared limit in the kernel.
 
 use ratelimit_cluster::budget::Held;
 use ratelimit_common::{Instant, Policy, algorithm::Algorithm, source::LogKey};
@@ -9,7 +9,8 @@ use crate::{
     datapath::{self, SourceTables, address_of},
 };
 
-/// What is in use of the limit at an index of a key from now until then, if nothing more passes.
+/// Returns the usage of a key's limit at `index` from `now` until `then`, if no further packets
+/// arrive.
 pub fn used(
     tables: &dyn SourceTables,
     (key, index): (&LogKey, usize),

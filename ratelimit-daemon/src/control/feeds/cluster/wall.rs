@@ -1,15 +1,16 @@
-//! The time that ends of statements are compared with: what the wall clock would show if nobody set it.
+//! The clock for the ends of statements: a wall clock that is never set.
 //!
-//! It runs with the time since boot. What the wall clock shows takes its place only where the store's clock is nearer to that.
-//! So a ban of another node ends on time although this host's clock, or the store's, is set wrong.
+//! It advances with the time since boot. The wall clock replaces it only when the store's clock is
+//! closer to the wall clock. So a ban of another node ends on time even if this host's clock, or
+//! the store's, is wrong.
 
 use ratelimit_cluster::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Clocks that are no farther apart show the same.
+/// Clocks that differ by less agree.
 const APART: Millis = 2_000;
 
-/// The clock, as long as the machine is not booted again.
+/// The clock, for the current boot.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wall {
     /// How far it is ahead of the time since boot.
@@ -17,7 +18,8 @@ pub struct Wall {
 }
 
 impl Wall {
-    /// What it shows, given the time since boot, the wall clock, and the store's clock where that is known.
+    /// Reads the clock, given the time since boot, the wall clock, and the store's clock if it is
+    /// known.
     pub fn read(&mut self, since_boot: Millis, wall: Millis, store: Option<Millis>) -> Millis {
         let of_wall = wall.saturating_sub(since_boot);
         let shown = since_boot + *self.ahead.get_or_insert(of_wall);

@@ -1,9 +1,11 @@
-//! How many changes were committed, in a file beside the database. It detects a database that lost some, and looks sound.
+//! The number of committed changes, in a file next to the database. It detects a database that
+//! looks sound but lost some.
 //!
-//! `PRAGMA quick_check` does not replace it: SQLite takes a damaged frame of its log for the end, and forgets what is behind.
+//! `PRAGMA quick_check` cannot detect that: SQLite takes a damaged frame of its log for the end,
+//! and ignores the frames behind it.
 //!
-//! It is written after each commit and never waited for. So it may be behind the database and is never ahead of it, unless
-//! the end of the database's log is lost.
+//! The file is written after each commit, and no commit waits for it. So it may be behind the
+//! database but is never ahead, unless the end of the database's log was lost.
 
 use std::{
     fs::{self, File},
@@ -23,7 +25,7 @@ pub struct ChangeCount {
 const LENGTH: usize = 12;
 
 impl ChangeCount {
-    /// That of the database at `path`.
+    /// Opens the file next to the database at `path`.
     pub fn beside(path: &Path) -> Self {
         Self {
             path: path.with_file_name("state.changes"),
@@ -31,14 +33,14 @@ impl ChangeCount {
         }
     }
 
-    /// How many changes it saw; `None` where it is gone or damaged.
+    /// Returns the stored number. `None` if the file is missing or damaged.
     pub fn seen(&self) -> Option<u64> {
         let bytes: [u8; LENGTH] = fs::read(&self.path).ok()?.try_into().ok()?;
         let number = u64::from_le_bytes(*bytes.first_chunk()?);
         (record(number) == bytes).then_some(number)
     }
 
-    /// Notes that so many changes were committed.
+    /// Stores the number of committed changes.
     pub fn see(&mut self, number: u64) {
         if let Err(error) = self.write(number) {
             warn!(%error, path = %self.path.display(), "cannot write the number of changes");

@@ -1,4 +1,5 @@
-//! Whether a database is damaged, and how one is put aside: whole, since nothing in it can be trusted.
+//! Detects a damaged database and renames it. It is kept as a whole, because nothing in it can be
+//! trusted.
 
 use std::{
     fs,
@@ -11,19 +12,17 @@ use rusqlite::{Connection, ErrorCode, ffi::SQLITE_IOERR_SHORT_READ};
 use super::schema::OtherVersion;
 use crate::clock;
 
-/// What a database is called that was put aside, before the time.
+/// The name of a renamed database, followed by the time.
 const ASIDE: &str = "state.db.damaged-";
 
-/// A damaged database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Damage {
-    /// Where the file is, put aside.
+    /// The renamed file.
     pub file: PathBuf,
-    /// What is wrong with it.
     pub error: String,
 }
 
-/// Fails where the file at `path`, which SQLite has not opened yet, is not as SQLite left it.
+/// Fails if the file at `path`, which SQLite has not opened yet, is not as SQLite left it.
 pub fn check_files(path: &Path) -> anyhow::Result<()> {
     match fs::metadata(path) {
         Ok(file) if file.len() == 0 => bail!("it is empty"),
@@ -31,16 +30,17 @@ pub fn check_files(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Fails where the structure of the file is damaged.
+/// Fails if the structure of the file is damaged.
 pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
     let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     anyhow::ensure!(answer == "ok", "{answer}");
     Ok(())
 }
 
-/// Whether an error comes from the contents of the file. What comes from the system (no permission, no space, somebody else's
-/// lock) or from another version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
-/// others of their row are read past SQLite's cache, which would take what is missing for zeros.
+/// Returns whether an error is caused by the content of the file. Errors of the system (no
+/// permission, no space, a lock of another process) and files of another version are no reason to
+/// discard the file. A file that ends within a page is damaged: pages that follow others of their
+/// row are read past SQLite's cache, which would fill missing bytes with zeros.
 pub fn is_damage(error: &anyhow::Error) -> bool {
     let of_system = |error: &rusqlite::Error| {
         let sqlite = error.sqlite_error();
@@ -69,7 +69,7 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Where the database at `path` is to be put aside.
+/// Returns the new name for the database at `path`.
 fn name_aside(path: &Path) -> PathBuf {
     let time = clock::wall().strftime("%Y%m%dT%H%M%SZ");
     let names = (0..).map(|number: u32| match number {
@@ -80,7 +80,7 @@ fn name_aside(path: &Path) -> PathBuf {
     files.find(|file| !file.exists()).expect("without end")
 }
 
-/// Puts the database at `path` aside with its log, and answers where it is.
+/// Renames the database at `path` with its log, and returns the new path.
 pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
     let aside = name_aside(path);
     for suffix in ["-wal", ""] {
@@ -92,7 +92,7 @@ pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(aside)
 }
 
-/// How many databases were put aside in `directory`, this time or before.
+/// Counts the renamed databases in `directory`, including earlier ones.
 pub fn count_aside(directory: &Path) -> usize {
     let is_aside =
         |name: &str| name.starts_with(ASIDE) && !name.ends_with("-wal") && !name.ends_with("-shm");

@@ -1,5 +1,5 @@
-//! What the thread that commits does not wait for, as it takes milliseconds. The log of the database is brought to the disk once a
-//! second, so that a power failure costs the last second at most. What stands in it is brought over into the database.
+//! Syncs and checkpoints the log of the database, which take milliseconds, on other threads. The
+//! log is synced once a second, so a power failure loses the last second at most.
 
 use std::{
     fs::File,
@@ -16,10 +16,10 @@ use tracing::warn;
 
 use super::damage::with_suffix;
 
-/// The changes after which the log is brought over: many of them are of the same pages.
+/// The changes after which the log is checkpointed. Many of them change the same pages.
 const CHANGES_LOGGED: u64 = 1_000;
 
-/// Brings a log to the disk, and into its database, one time after the other.
+/// Syncs and checkpoints a log, one at a time.
 pub struct Flusher {
     database: PathBuf,
     log: PathBuf,
@@ -30,7 +30,7 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// That of the log of the database at `path`, which knows so many `changes`.
+    /// Returns a flusher for the log of the database at `path`, which has this number of `changes`.
     pub fn of(path: &Path, changes: u64) -> Self {
         Self {
             database: path.to_owned(),
@@ -42,8 +42,8 @@ impl Flusher {
         }
     }
 
-    /// Brings the log to the disk, on a thread of its own, where there are `changes` that it did not see. A disk that takes
-    /// longer than a second is not asked again meanwhile.
+    /// Syncs the log on another thread, if it has unsynced `changes`. Does nothing while an earlier
+    /// sync is still running.
     pub fn flush(&mut self, changes: u64) {
         if changes == self.flushed || self.is_flushing.swap(true, Relaxed) {
             return;
@@ -57,8 +57,8 @@ impl Flusher {
         });
     }
 
-    /// Brings what stands in the log over into the database, on a thread of its own, where it has become long: the next commit
-    /// after that begins it anew.
+    /// Checkpoints a long log on another thread. The next commit after that starts the log from its
+    /// beginning.
     pub fn shorten(&mut self, changes: u64) {
         let is_long = changes >= self.brought_over + CHANGES_LOGGED;
         if !is_long || self.is_bringing_over.swap(true, Relaxed) {

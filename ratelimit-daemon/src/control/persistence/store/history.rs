@@ -1,4 +1,4 @@
-//! What sources have sent, by the hour.
+//! The usage history, by hour.
 
 use hdrhistogram::Histogram;
 use rusqlite::{Row, params};
@@ -9,7 +9,7 @@ use super::{
     usage_histogram::{Measured, Seen},
 };
 
-/// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.
+/// Hours are counted since 1970. The histogram is JSON: pairs of a value and its number of windows.
 pub const DEFINITION: &str = "
     CREATE TABLE IF NOT EXISTS history (
         hour INTEGER NOT NULL,
@@ -31,7 +31,7 @@ pub const HISTORY: Table = Table {
 };
 
 impl Store {
-    /// What was seen from an hour on.
+    /// Returns the records since an hour.
     pub fn history(&self, since: i64) -> anyhow::Result<Vec<(i64, Measured, Seen)>> {
         let mut history = HISTORY.read(&self.connection, read_history)?;
         history.retain(|(hour, ..)| *hour >= since);
@@ -39,7 +39,7 @@ impl Store {
     }
 }
 
-/// A row of [`HISTORY`].
+/// Reads a row of [`HISTORY`].
 pub fn read_history(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
     let mut seen = Seen::new();
     for (value, count) in serde_json::from_str::<Vec<(u64, u64)>>(row.get_ref(3)?.as_str()?)? {
@@ -55,7 +55,7 @@ pub fn read_history(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
 }
 
 impl Writer<'_> {
-    /// Keeps what was seen in an hour, in place of what was kept of it.
+    /// Stores the record of an hour, replacing an earlier one.
     pub fn put_history(&self, hour: i64, measured: &Measured, seen: &Seen) -> anyhow::Result<()> {
         let held = serde_json::to_string(&pairs(&seen.held))?;
         let Measured { policy, measure } = measured;
@@ -66,7 +66,7 @@ impl Writer<'_> {
         )
     }
 
-    /// Forgets what was seen before an hour.
+    /// Deletes the records before an hour.
     pub fn forget_history(&self, before: i64) -> anyhow::Result<()> {
         self.run("DELETE FROM history WHERE hour < ?1", params![before])
     }

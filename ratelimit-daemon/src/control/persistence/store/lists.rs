@@ -1,5 +1,6 @@
-//! Lists: a row for each, and its entries in blobs of some thousands, 6 bytes for an IPv4 address that neither ends nor has a
-//! reason. A row for each entry takes ten times as long to write and to read.
+//! Lists: a row for each, and its entries in blobs of a few thousand, with 6 bytes for a permanent
+//! IPv4 address without a reason. A row for each entry would take ten times as long to write and to
+//! read.
 
 use std::net::IpAddr;
 
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::control::time::timekeeper::{Timekeeper, nanos};
 
-/// The tables.
 pub const TABLES: &str = "
     CREATE TABLE list (
         name TEXT PRIMARY KEY NOT NULL,
@@ -41,7 +41,6 @@ pub const TABLES: &str = "
     ) STRICT;
 ";
 
-/// The lists, without their entries.
 pub const LIST: Table = Table {
     name: "list",
     rows: "SELECT name, action, file, since_ns, author, reasons, parts, checksum FROM list ORDER BY name",
@@ -49,7 +48,6 @@ pub const LIST: Table = Table {
     nullable: &[2],
 };
 
-/// The entries of a list.
 const ENTRY: Table = Table {
     name: "list_entry",
     rows: "SELECT list, part, entries, checksum FROM list_entry WHERE list = ? ORDER BY part",
@@ -57,15 +55,15 @@ const ENTRY: Table = Table {
     nullable: &[],
 };
 
-/// Entries of a blob.
+/// Entries per blob.
 const PART: usize = 4096;
 
-/// What is there of an entry, in the byte before it.
+/// Flags in the byte before an entry.
 const IS_V6: u8 = 1;
 const ENDS: u8 = 2;
 const HAS_REASON: u8 = 4;
 
-/// A row of [`LIST`], with the entries.
+/// Reads a row of [`LIST`], with the entries.
 pub fn read_list(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let (name, action) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
     let (file, author) = (row.get_ref(2)?.as_str_or_null()?, row.get_ref(4)?.as_str()?);
@@ -105,7 +103,7 @@ fn read_entries(
 }
 
 impl Writer<'_> {
-    /// Puts a list in the place of the one that has its name, or takes that one away.
+    /// Stores a list, replacing one with its name, or removes it if `None`.
     pub(super) fn put_list(&self, name: &str, list: Option<&List>) -> anyhow::Result<()> {
         self.run("DELETE FROM list_entry WHERE list = ?1", params![name])?;
         self.run("DELETE FROM list WHERE name = ?1", params![name])?;

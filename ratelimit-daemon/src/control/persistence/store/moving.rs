@@ -1,4 +1,5 @@
-//! Bringing the database to another directory, in place of the one that is there; and back to its own, where somebody removed it there.
+//! Moves the database to another directory, replacing one there, and restores its file if it was
+//! deleted.
 
 use std::{
     fs::{self, File},
@@ -13,18 +14,18 @@ use rusqlite::Connection;
 use super::Store;
 use crate::private;
 
-/// Device and inode of the file at `path`; `None` where there is none.
+/// Returns device and inode of the file at `path`, if it exists.
 pub fn file_at(path: &Path) -> io::Result<Option<[u64; 2]>> {
     let found = private::if_there(fs::metadata(path))?;
     Ok(found.map(|it| [it.dev(), it.ino()]))
 }
 
 impl Store {
-    /// Makes the database again where its file is gone, with all that it held; says whether it was.
+    /// Creates the file again, with its full content, if it was deleted. Returns whether it was.
     ///
     /// # Errors
     ///
-    /// Why what is written from here on is lost with the daemon.
+    /// Returns why further writes are lost when the daemon ends.
     pub fn keep_in_place(&mut self) -> anyhow::Result<bool> {
         let path = self.directory.join("state.db");
         let named = || path.display().to_string();
@@ -39,11 +40,11 @@ impl Store {
         Ok(true)
     }
 
-    /// Goes on in `directory`. Whoever is killed meanwhile finds the database there as it was before, or as it is here.
+    /// Moves to `directory`. After a crash, the database there is the old one or this one.
     ///
     /// # Errors
     ///
-    /// Why it goes on where it is.
+    /// Returns why the database stays where it is.
     pub fn move_to(&mut self, directory: &Path) -> anyhow::Result<()> {
         let path = directory.join("state.db");
         let beside = directory.join("state.db.new");
@@ -54,7 +55,7 @@ impl Store {
             self.connection.execute("VACUUM INTO ?1", [target])?;
             private::open(&beside)?.sync_all()?;
             if path.exists() {
-                // What stands in its log would be read into the new one.
+                // The log of the old file would be applied to the new one.
                 let before = Connection::open(&path)?;
                 before.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }

@@ -1,4 +1,4 @@
-//! What is read of rows. Those of all tables but that of bans are read as the edits that they are.
+//! Reads rows. Rows of all tables other than bans are read as edits.
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::text::Texts;
 use crate::control::time::timekeeper::Timekeeper;
 
-/// What the key of a destination begins with. That of a prefix of sources begins with its family, 4 or 6.
+/// The first byte of a destination's key. The key of a prefix of sources begins with its family, 4
+/// or 6.
 pub(super) const DESTINATION: u8 = 1;
 
-/// What rows are read with.
 pub struct Reader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) timekeeper: &'a Timekeeper,
@@ -25,7 +25,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Has the ends be those of this clock.
+    /// Returns a reader that converts ends with this clock.
     pub fn of(connection: &'a Connection, timekeeper: &'a Timekeeper) -> Self {
         Self {
             connection,
@@ -34,13 +34,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A row of `ban`.
+    /// Reads a row of `ban`.
     pub fn ban(&mut self, row: &Row<'_>) -> anyhow::Result<(Prefix, Origin, EntryRow)> {
         let ban = self.entry(row, 2)?;
         Ok((prefix(row, 0)?, row.get_ref(1)?.as_str()?.parse()?, ban))
     }
 
-    /// What stands of an entry from a column on.
+    /// Reads the values of an entry, starting at a column.
     fn entry(&mut self, row: &Row<'_>, column: usize) -> anyhow::Result<EntryRow> {
         let reason = row.get_ref(column + 2)?.as_str_or_null()?;
         let until: Option<i64> = row.get(column)?;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A row of `allow`.
+/// Reads a row of `allow`.
 pub fn read_allow(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     Ok(Edit::Allow(prefix(row, 0)?, Some(reader.entry(row, 1)?)))
 }
@@ -62,17 +62,14 @@ pub fn read_allow(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Limits {
-    /// They hold alone.
+    /// They replace all limits.
     Only(Vec<LimitSpec>),
-    /// They hold beside the other limits of the policy around them.
-    Beside {
-        /// The limits.
-        beside: Vec<LimitSpec>,
-    },
+    /// They are added to the limits of the surrounding policy.
+    Beside { beside: Vec<LimitSpec> },
 }
 
 impl Limits {
-    /// The text of a row.
+    /// Formats a row.
     pub fn text(row: &LimitRow) -> serde_json::Result<String> {
         let limits = row.limits.clone();
         serde_json::to_string(&if row.only {
@@ -90,7 +87,7 @@ impl Limits {
     }
 }
 
-/// A row of `limits`.
+/// Reads a row of `limits`.
 pub fn read_limits(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let (limits, only) = serde_json::from_str::<Limits>(row.get_ref(1)?.as_str()?)?.into_parts();
     let limits = LimitRow {

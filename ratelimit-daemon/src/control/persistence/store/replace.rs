@@ -1,7 +1,8 @@
-//! An empty database in place of one that is damaged or gone. It is made beside, and put there when it is whole.
+//! Replaces a damaged or missing database with an empty one, which is created under another name
+//! and renamed when it is complete.
 //!
-//! Until its first change nobody has looked at what the kernel holds. A daemon that ends before leaves that to the next one, which would
-//! take the database for all that was ever intended otherwise.
+//! Its first change records that the state of the kernel was adopted. If the daemon ends before,
+//! the next one must adopt it: otherwise it would take the empty database for the whole intent.
 
 use std::{fs::File, path::Path};
 
@@ -15,7 +16,7 @@ use super::{
 use crate::{control::time::timekeeper::Reading, private};
 
 impl Store {
-    /// Opens the database at `path`. A damaged one is put aside whole.
+    /// Opens the database at `path`. A damaged one is renamed as a whole.
     pub(super) fn open_or_replace(path: &Path, boot: &str) -> anyhow::Result<Self> {
         let mut found = Found::Nothing;
         if path.exists() {
@@ -37,7 +38,8 @@ impl Store {
         Ok(Self { found, ..store })
     }
 
-    /// What the kernel holds was looked at: from here on the database is all that is intended.
+    /// Records that the state of the kernel was adopted. From here on, the database is the whole
+    /// intent.
     pub fn end_adoption(&mut self) -> anyhow::Result<()> {
         if self.changes == 0 {
             self.note_time(Reading::now())?;
@@ -49,7 +51,7 @@ impl Store {
         let new = with_suffix(path, ".new");
         remove(&new, &["", "-wal", "-shm"])?;
         Self::open_file(&new, boot, None)?.close()?;
-        // A log that has lost its database would be taken for that of this one, and so would the count of its changes.
+        // The log and the change count of a lost database would be applied to this one.
         remove(path, &["-wal", "-shm"])?;
         private::remove(&path.with_file_name("state.changes"))?;
         damage::rename(&new, path)?;
@@ -59,7 +61,7 @@ impl Store {
         Self::open_file(path, boot, None)
     }
 
-    /// Brings all of it into its file, which then needs no log.
+    /// Writes everything to the file, which then needs no log.
     fn close(self) -> anyhow::Result<()> {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         let is_busy: bool = self
@@ -70,7 +72,7 @@ impl Store {
     }
 }
 
-/// Removes the files of a database that there may be.
+/// Removes the files of a database, if they exist.
 fn remove(path: &Path, suffixes: &[&str]) -> anyhow::Result<()> {
     for suffix in suffixes {
         private::remove(&with_suffix(path, suffix))?;

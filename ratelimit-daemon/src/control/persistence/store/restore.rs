@@ -1,4 +1,4 @@
-//! What is intended, as the database has it.
+//! Restores the intent from the database.
 
 use ratelimit_core::{config::Config, intent::Intent};
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Store {
-    /// The intent of a configuration, with what the database has.
+    /// Returns the intent of a configuration with the rows of the database.
     pub fn restore(&self, config: Config) -> anyhow::Result<Intent> {
         let mut intent = self.restore_policies(config)?;
         intent.take_bans(self.bans()?);
@@ -18,7 +18,7 @@ impl Store {
         Ok(intent)
     }
 
-    /// The same of policies alone, with neither bans nor allows nor lists.
+    /// Returns only what policies depend on, without bans, allows and lists.
     pub fn restore_policies(&self, config: Config) -> anyhow::Result<Intent> {
         let mut intent = Intent::new(config);
         for edit in self.edits(&POLICIES)? {

@@ -1,4 +1,5 @@
-//! The version of the tables, and those that have no file of their own. `offences`, `limited`, `history` and `lists` define theirs.
+//! The version of the tables, and the tables without a file of their own. `offences`, `limited`,
+//! `history` and `lists` define theirs.
 
 use anyhow::ensure;
 use ratelimit_core::intent::Edit;
@@ -16,8 +17,10 @@ use super::{
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;
 
-/// A prefix is its bytes ([`ratelimit_core::prefix::Prefix::to_bytes`]). An end is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is
-/// forever. `since` is on the wall clock. Both are in nanoseconds. Each row carries the checksum ([`Table`]) of its other values.
+/// A prefix is stored as its bytes ([`ratelimit_core::prefix::Prefix::to_bytes`]). An end is on the
+/// daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is forever. `since` is on
+/// the wall clock. All times are in nanoseconds. Each row has a checksum ([`Table`]) of its other
+/// values.
 const TABLES: &str = "
     CREATE TABLE ban (
         prefix BLOB NOT NULL,
@@ -47,7 +50,7 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// What was set at runtime, beside bans.
+/// Runtime settings other than bans.
 const RUNTIME_TABLES: &str = "
     CREATE TABLE allow (
         prefix BLOB PRIMARY KEY NOT NULL,
@@ -104,34 +107,34 @@ pub const LIMITS: Table = Table {
     nullable: &[3, 5],
 };
 
-/// A table, and how its rows are read.
+/// A table, and the function that reads its rows.
 pub type Kind = (
     &'static Table,
     fn(&mut Reader<'_>, &Row<'_>) -> anyhow::Result<Edit>,
 );
 
-/// What policies are made of.
+/// The tables that policies depend on.
 pub const POLICIES: [Kind; 2] = [(&LIMITS, read_limits), (&LIMITED, read_limited)];
 
-/// The others, beside bans.
+/// The other tables, except bans.
 pub const OTHERS: [Kind; 3] = [
     (&ALLOW, read_allow),
     (&LIST, read_list),
     (&OFFENCES, read_offence),
 ];
 
-/// The file was made by a newer version, or before the first release.
+/// The file belongs to a newer version, or to one from before the first release.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("it is of version {0}, made by another ratelimitd; this one knows {VERSION}")]
 pub struct OtherVersion(u32);
 
-/// What stands in SQLite's `application_id` from version 2 on: "rl", and the version. It stands twice in the file, so that a
-/// flipped bit is not taken for another version.
+/// The value of SQLite's `application_id` from version 2 on: "rl", and the version. With it the
+/// version is in the file twice, so a flipped bit is not taken for another version.
 fn application_of(version: u32) -> u32 {
     0x726c_0000u32.wrapping_add(version)
 }
 
-/// Makes the tables in an empty file.
+/// Creates the tables in an empty file.
 pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: u32 =

@@ -1,5 +1,5 @@
-//! The rows of a table. Each ends with a checksum, by which a damaged value is distinguished from a sound one: SQLite checks the
-//! structure of its file, and not what stands in it.
+//! The rows of a table. Each ends with a checksum, which detects damaged values: SQLite checks the
+//! structure of its file, but not the values.
 
 use anyhow::{Context, ensure};
 use ratelimit_core::prefix::Prefix;
@@ -10,19 +10,18 @@ use rusqlite::{
 
 use crate::control::time::timekeeper::Timekeeper;
 
-/// A table.
 pub struct Table {
     pub name: &'static str,
-    /// Asks for its rows: all values but an `id`, in the order of the columns.
+    /// The query for its rows: all values except `id`, in the order of the columns.
     pub rows: &'static str,
-    /// Puts a row in place of the one that has its key.
+    /// The statement that writes a row, replacing one with the same key.
     pub put: &'static str,
     /// The columns of these rows that may be NULL.
     pub nullable: &'static [usize],
 }
 
 impl Table {
-    /// All rows; an error where one of them is not sound.
+    /// Reads all rows. Fails if one is damaged.
     pub fn read<T>(
         &self,
         connection: &Connection,
@@ -38,7 +37,7 @@ impl Table {
         Ok(all)
     }
 
-    /// Fails where the checksum of a row is wrong.
+    /// Fails if the checksum of a row is wrong.
     pub fn check(&self, row: &Row<'_>) -> anyhow::Result<()> {
         let last = row.as_ref().column_count() - 1;
         let sum = self.sum((0..last).map(|column| row.get_ref_unwrap(column)));
@@ -46,7 +45,8 @@ impl Table {
         Ok(())
     }
 
-    /// A CRC-32 over the values of a row, each with its length. It finds every single flipped bit.
+    /// Returns a CRC-32 over the values of a row, each with its length. It detects every single-bit
+    /// flip.
     fn sum<'a>(&self, values: impl Iterator<Item = ValueRef<'a>>) -> u32 {
         let mut sum = crc32fast::Hasher::new();
         add(&mut sum, ValueRef::Text(self.name.as_bytes()));
@@ -75,14 +75,13 @@ fn add(sum: &mut crc32fast::Hasher, value: ValueRef<'_>) {
     }
 }
 
-/// A transaction.
 pub struct Writer<'a> {
     pub(super) connection: &'a Connection,
     pub(super) timekeeper: &'a Timekeeper,
 }
 
 impl Writer<'_> {
-    /// Puts a row, all values but an `id`, in place of the one that has its key.
+    /// Writes a row, all values except `id`, replacing one with the same key.
     pub(super) fn put(&self, table: &Table, values: &[&dyn ToSql]) -> anyhow::Result<()> {
         let values: Result<Vec<_>, _> = values.iter().map(ToSql::to_sql).collect();
         let mut values = values?;

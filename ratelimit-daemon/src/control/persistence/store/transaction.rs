@@ -1,4 +1,4 @@
-//! Transactions: all of a change is kept, or nothing.
+//! Transactions: a change is stored completely, or not at all.
 
 use anyhow::Context;
 use ratelimit_core::intent::Edit;
@@ -7,7 +7,7 @@ use super::{Store, Writer};
 use crate::{clock, control::time::timekeeper::Reading};
 
 impl Store {
-    /// Runs `change` in a transaction: all of it is kept, or nothing.
+    /// Runs `change` in a transaction.
     pub fn transaction(
         &mut self,
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<()>,
@@ -18,7 +18,7 @@ impl Store {
         answer
     }
 
-    /// Writes rows as `edits` say: all of them, or none.
+    /// Writes the rows of `edits`: all of them, or none.
     pub fn write(&mut self, mut edits: impl Iterator<Item = Edit>) -> anyhow::Result<()> {
         let progress = self.progress.clone();
         self.transaction(|writer| {
@@ -30,12 +30,12 @@ impl Store {
         })
     }
 
-    /// Each transaction has a number. One that fails is taken back as it goes out of scope.
+    /// Runs a numbered transaction. If it fails, it is rolled back when it goes out of scope.
     fn try_transaction(
         &mut self,
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        // Without the clock ends mean nothing.
+        // Without the clock, ends have no meaning.
         let first = (self.changes == 0).then(|| self.timekeeper.note(Reading::now()));
         let writing = "writing to the database";
         let transaction = self.connection.unchecked_transaction().context(writing)?;

@@ -1,33 +1,31 @@
-//! What the windows of a limit held.
+//! Histograms of the usage of a limit's windows.
 
 use hdrhistogram::Histogram;
 use ratelimit_core::limit::{self, LimitSpec};
 
-/// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
+/// Two digits: a value is at most 1 % too large (`HdrHistogram`, Gil Tene).
 const DIGITS: u8 = 2;
 
-/// The limit of a policy, by what its amounts mean.
+/// A limit of a policy, identified by what its amounts measure.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Measured {
-    /// The policy.
     pub policy: String,
-    /// The limit without what it admits: that may change without making figures another thing.
+    /// The limit without its amount, which may change without affecting the meaning of the values.
     pub measure: String,
 }
 
-/// What windows held.
+/// The recorded windows of a limit.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// How much.
+    /// Their usage.
     pub held: Histogram<u64>,
-    /// How many of them were full.
+    /// The number of full windows.
     pub full: u64,
     /// The most sources in one scan of the tables.
     pub sources: u64,
 }
 
 impl Seen {
-    /// Nothing.
     pub fn new() -> Self {
         Self {
             held: Histogram::new(DIGITS).expect("two digits are kept"),
@@ -36,7 +34,7 @@ impl Seen {
         }
     }
 
-    /// Adds what was seen at another time.
+    /// Adds the records of another time.
     pub fn add(&mut self, other: &Self) {
         self.held.add(&other.held).expect("it grows");
         self.full += other.full;
@@ -45,7 +43,7 @@ impl Seen {
 }
 
 impl Measured {
-    /// What a limit of a policy measures.
+    /// Identifies a limit of a policy.
     pub fn new(policy: &str, limit: &LimitSpec) -> Self {
         let mut measure = format!(
             "{:?} {} {}",
@@ -53,7 +51,7 @@ impl Measured {
             limit.window().as_nanos(),
             limit.algorithm().name().label()
         );
-        // What is in use of a bucket depends on how fast it fills.
+        // The usage of a bucket depends on its rate.
         if let limit::Algorithm::TokenBucket { .. } = limit.algorithm() {
             measure = format!("{measure} {}", limit.amount());
         }

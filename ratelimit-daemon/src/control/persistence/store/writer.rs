@@ -1,4 +1,4 @@
-//! What is written of each change.
+//! Writes the rows of changes.
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -18,7 +18,7 @@ use super::{
 use crate::control::time::timekeeper::{Note, nanos};
 
 impl Writer<'_> {
-    /// Keeps a change.
+    /// Writes a change.
     pub fn write(&self, edit: &Edit) -> anyhow::Result<()> {
         match edit {
             Edit::Ban(prefix, origin, Some(ban)) => self.put_ban(*prefix, origin, ban),
@@ -33,7 +33,7 @@ impl Writer<'_> {
             Edit::Offence(source, None) => self.remove(&OFFENCES, *source),
             Edit::Limited(prefix, Some(row)) => self.put_limited(*prefix, row),
             Edit::Limited(prefix, None) => self.remove(&LIMITED, *prefix),
-            // Files have them.
+            // These are in files.
             Edit::Config(_) | Edit::PassAll(_) => Ok(()),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
@@ -43,7 +43,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Notes what the daemon's clock shows.
+    /// Writes a note of the daemon's clock.
     pub fn write_clock(&self, note: &Note) -> anyhow::Result<()> {
         self.put(
             &CLOCK,
@@ -59,7 +59,7 @@ impl Writer<'_> {
         )
     }
 
-    /// Counts a change: the one that this transaction is.
+    /// Writes the number of this transaction.
     pub fn write_changes(&self, number: u64) -> anyhow::Result<()> {
         self.put(&CHANGE, params![number.cast_signed()])
     }
@@ -93,13 +93,13 @@ impl Writer<'_> {
         )
     }
 
-    /// An end on the daemon's clock; none is forever.
+    /// Converts an end to the daemon's clock. `None` is forever.
     fn end(&self, until: Instant) -> Option<i64> {
         (until != FOREVER).then(|| self.timekeeper.time(until))
     }
 }
 
-/// The key of limits; nothing is the default policy.
+/// Returns the key of limits. It is empty for the default policy.
 fn target_bytes(target: Target) -> Vec<u8> {
     let kind = target.destination().map(|_| DESTINATION);
     let prefix = target.prefix().map(Prefix::to_bytes);

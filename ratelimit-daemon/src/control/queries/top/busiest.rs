@@ -1,6 +1,6 @@
-//! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
+//! Finds the busiest sources, and wider prefixes with their own limits.
 //!
-//! The tables are scanned beside the controller (`scanner.rs`), which is only asked for the policies.
+//! Another thread scans the tables (`scanner.rs`); the controller only supplies the policies.
 
 mod compact;
 
@@ -27,7 +27,7 @@ use crate::{
     datapath::{self, SourceTables},
 };
 
-/// The busiest sources with the bans that hold for them, and of `with` those that are banned.
+/// Adds bans to the busiest sources, and appends banned sources of `with`.
 pub(crate) fn with_bans(
     state: &State,
     mut busiest: Vec<TopSource>,
@@ -61,16 +61,16 @@ pub(crate) fn with_bans(
     busiest
 }
 
-/// What is intended, as far as a scan has to know it.
+/// The part of the intent that a scan needs.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) policies: Arc<Policies>,
     pub(crate) telling: Telling,
-    /// What this node has of limits that nodes share.
+    /// The leased policies of this node.
     pub(crate) leased: HashMap<LogKey, Policy>,
 }
 
-/// What a scan has to know.
+/// Collects the data for a scan.
 pub(crate) fn view(state: &State) -> datapath::Result<View> {
     Ok(View {
         policies: Arc::clone(&state.compiled.policies),
@@ -79,7 +79,7 @@ pub(crate) fn view(state: &State) -> datapath::Result<View> {
     })
 }
 
-/// The indices of the policies that sources are judged by.
+/// Returns the indices of the sources' policies.
 pub(crate) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>> {
     let default = || {
         state
@@ -96,7 +96,7 @@ pub(crate) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>>
     sources.iter().map(index).collect()
 }
 
-/// So many of the busiest sources, the busiest first.
+/// Returns the `count` busiest sources, busiest first.
 pub(crate) fn busiest(
     tables: &dyn SourceTables,
     view: &View,
@@ -113,7 +113,6 @@ pub(crate) fn busiest(
     scan.busiest(count)
 }
 
-/// A scan that looks for the busiest sources.
 struct Scan<'a> {
     tables: &'a dyn SourceTables,
     view: &'a View,
@@ -121,7 +120,7 @@ struct Scan<'a> {
     now: Instant,
 }
 
-/// A source under limits, while it is not yet known whether it is among the busiest.
+/// A candidate for the busiest sources.
 struct Busy<'a> {
     fill: f64,
     source: Prefix,
@@ -129,14 +128,14 @@ struct Busy<'a> {
     part: Part<'a>,
     /// The index of the limit with the least room.
     limit: usize,
-    /// The address that its state is found by, and the state, where it was read already.
+    /// The address of its state, and the state, if it was read already.
     address: IpAddr,
     record: Option<Record>,
     refused_packets: u64,
 }
 
 impl<'a> Scan<'a> {
-    /// So many of the busiest sources, the busiest first.
+    /// Returns the `count` busiest sources, busiest first.
     fn busiest(&self, count: usize) -> datapath::Result<Vec<TopSource>> {
         let mut busy = if self.tables.is_compact() {
             self.busiest_slots(count)?
@@ -169,7 +168,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The busiest of the sources that have a record, and perhaps some others.
+    /// Returns the busiest sources with a record, and possibly some others.
     fn busiest_records(&self, count: usize) -> datapath::Result<Vec<Busy<'a>>> {
         let by_scope = self.view.policies.parts();
         let sharing = self.view.policies.sharing();
@@ -206,8 +205,8 @@ impl<'a> Scan<'a> {
         (fill, limit): (f64, usize),
     ) -> Busy<'a> {
         let prefix = role.prefix_around(address);
-        // Those of wider prefixes are looked up for the rows that are shown. What the limits of a destination refused of a source is not
-        // counted apart.
+        // Refusals of wider prefixes are looked up only for rows that are shown. Refusals by limits
+        // of a destination are not counted per source.
         let refused = self.refused.all.get(&address);
         let refused = refused.filter(|_| role == Role::Sources);
         Busy {

@@ -1,4 +1,4 @@
-//! Who was refused, as `rlctl top` tells it.
+//! Refused sources, for `rlctl top`.
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr};
 
@@ -6,21 +6,21 @@ use ratelimit_common::Refusals;
 
 use crate::datapath::{self, SourceTables};
 
-/// Of the sources that were refused, those that were refused most are looked at, so many for each that is shown.
+/// For each row shown, this many of the most refused sources are examined.
 const REFUSED_FOR_EACH: usize = 16;
 
-/// The sources that were refused last.
+/// The sources that were refused recently.
 pub struct WhoWasRefused {
-    /// How often each was.
+    /// Their refusals.
     pub all: HashMap<IpAddr, Refusals>,
-    /// Those that are looked at by themselves: a `compact` table does not show all of them.
+    /// Sources examined individually, because a `compact` table may not show them.
     pub most: Vec<IpAddr>,
-    /// The indices of the policies of these.
+    /// The indices of their policies.
     pub policies: Vec<Option<u32>>,
 }
 
 impl WhoWasRefused {
-    /// Reads them, to tell `count`. Their policies are not known yet.
+    /// Reads the refusals, to show `count` rows. The policies are not known yet.
     pub fn read(tables: &dyn SourceTables, count: usize) -> datapath::Result<Self> {
         let mut all = HashMap::new();
         tables.for_each_refused(&mut |source, refusals: Refusals| {
@@ -39,7 +39,7 @@ impl WhoWasRefused {
     }
 }
 
-/// Those that were refused most.
+/// Returns the most refused sources.
 fn most(all: &HashMap<IpAddr, Refusals>, count: usize) -> Vec<IpAddr> {
     let mut most: Vec<_> = all.iter().collect();
     most.sort_unstable_by_key(|(_, refusals)| Reverse(refusals.packets));

@@ -1,4 +1,4 @@
-//! A scan of the tables in parts, each short enough that other scans need not wait for it.
+//! Scans the tables in parts, each short enough that other scans need not wait long.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,12 +21,12 @@ use crate::{
     datapath::{self, Place, SETS_AT_ONCE, SourceTables},
 };
 
-/// After so long a sample ends, with what it has begun to read.
+/// A sample starts no further reads after this time.
 const SAMPLE_TIME: Duration = Duration::from_millis(8);
-/// Sources that are read at once: a millisecond, where the map is large.
+/// Sources per read: about a millisecond for a large map.
 const SOURCES_AT_ONCE: usize = 4096;
 
-/// Where the scan goes on, and how many sources were counted on it.
+/// The position of the scan, and the sources it has counted.
 #[derive(Debug, Default)]
 pub struct Scan {
     next: Part,
@@ -36,11 +36,10 @@ pub struct Scan {
 /// A part of the tables.
 #[derive(Debug)]
 enum Part {
-    /// The sources of a family, where the store is `lru`.
+    /// The sources of a family in `lru`.
     Sources(IpFamily, Place),
-    /// The sets of a limit from a number on, where it is `compact`.
+    /// The sets of a limit in `compact`, from this number on.
     Slots(Key, u32),
-    /// The sliding logs.
     Logs(Place),
 }
 
@@ -50,13 +49,11 @@ impl Default for Part {
     }
 }
 
-/// A limit by the scope of its policy, and its index.
+/// A limit: the scope of its policy, and its index.
 type Key = (u32, usize);
 
-/// The windows of limits.
 type Held = HashMap<Key, Vec<u64>>;
 
-/// A limit that is measured.
 struct Limit {
     measured: Measured,
     algorithm: Algorithm,
@@ -64,19 +61,19 @@ struct Limit {
     capacity: u64,
 }
 
-/// What windows of a limit held.
+/// The usage of a limit's windows.
 #[derive(Debug)]
 pub struct Windows {
     pub measured: Measured,
     pub used: Vec<u64>,
-    /// How much fits into one.
+    /// The capacity of a window.
     pub capacity: u64,
-    /// Of how many sources these are the last, since the scan began.
+    /// The number of sources since the scan began, if this is its last part.
     pub sources: u64,
 }
 
 impl Scan {
-    /// Counts the windows of the node, and of some sources: as many as there is time for.
+    /// Samples the windows of the node, and those of as many sources as time permits.
     pub fn sample(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> UsageSample {
         let start = clock::monotonic();
         UsageSample {
@@ -96,7 +93,7 @@ impl Scan {
         let limits = measured_limits(policies);
         loop {
             let mut held = Held::new();
-            // Where it fails, the scan begins anew.
+            // If this fails, the next scan starts from the beginning.
             let mut scan = std::mem::take(self);
             let next = read(tables, scan.next, &limits, &mut held)?;
             for (key, used) in held {
@@ -120,7 +117,8 @@ impl Scan {
     }
 }
 
-/// Counts what the CPUs have drawn of the limits of the node, and of interfaces: up to 1/128 more than they have spent.
+/// Counts what the CPUs have drawn of the limits of the node and of interfaces: up to 1/128 more
+/// than they have used.
 fn count_node(tables: &dyn SourceTables, policies: &Policies) -> datapath::Result<Vec<Windows>> {
     let now = clock::now();
     let mut found = Vec::new();
@@ -144,7 +142,8 @@ fn count_node(tables: &dyn SourceTables, policies: &Policies) -> datapath::Resul
     Ok(found)
 }
 
-/// The limits of sources and of prefixes. Of those of a policy that mean the same, the first.
+/// Returns the limits of sources and prefixes. Of limits of a policy with the same meaning, the
+/// first.
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
@@ -170,7 +169,7 @@ fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     limits
 }
 
-/// Reads a part, and answers the next one; `None` at the end of the scan.
+/// Reads a part, and returns the next one, or `None` at the end.
 fn read(
     tables: &dyn SourceTables,
     part: Part,
@@ -190,7 +189,7 @@ fn read(
         }
         Part::Slots(from, first) => match limits.range(from..).next() {
             None => Some(logs),
-            // The limit that it was at is gone, and with it the set.
+            // The current limit is gone, and its sets with it.
             Some((key, _)) if *key != from && first > 0 => Some(Part::Slots(*key, 0)),
             Some((key, limit)) => {
                 let end = first.saturating_add(SETS_AT_ONCE);

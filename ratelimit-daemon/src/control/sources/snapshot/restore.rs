@@ -15,24 +15,24 @@ use crate::{
     private,
 };
 
-/// Rows that are written at once.
+/// Rows per write.
 const AT_ONCE: usize = 4096;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Restored {
-    /// The sources that have used something, of all policies, and what is counted of all packets.
+    /// The restored sources of all policies and totals of all packets, if they have used anything.
     pub sources: u64,
-    /// How long ago the snapshot was taken.
+    /// The age of the snapshot.
     pub taken_ago: Duration,
 }
 
-/// Restores the snapshot in `file` into new tables; `None` where there is none. `now` is this moment on the kernel's clock and on the
-/// daemon's.
+/// Restores the snapshot in `file`, if there is one, into new tables. `now` is this moment on the
+/// kernel's clock and on the daemon's.
 ///
 /// # Errors
 ///
-/// When the file cannot be used. Then nothing was restored, unless the kernel refused a part.
+/// Fails if the file cannot be used. Nothing was restored then, unless the kernel refused a part.
 pub fn restore(
     file: &Path,
     policies: &Policies,
@@ -89,7 +89,7 @@ pub fn restore(
 struct Restoring<'a> {
     passage: Passage,
     header: &'a Header,
-    /// What has state now, by scope.
+    /// The current policies, by scope.
     parts: BTreeMap<u32, &'a Policy>,
     datapath: &'a mut dyn Datapath,
     records: BTreeMap<IpFamily, Vec<SourceRow>>,
@@ -168,7 +168,8 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// The words on the clock of this boot, with their policy; `None` where it is gone, or nothing is in use any more.
+    /// Converts words to the clock of this boot. `None` if their policy is gone or nothing is in
+    /// use any more.
     fn moved(&self, scope: u32, record: &Record) -> Option<(&Policy, Record)> {
         let policy = self.parts.get(&scope)?;
         let before = self.header.scopes.get(&scope)?;

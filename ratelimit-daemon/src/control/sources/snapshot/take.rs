@@ -23,47 +23,42 @@ use crate::{
     private,
 };
 
-/// Sources that are read at once.
+/// Sources per read.
 const SOURCES_AT_ONCE: usize = 4096;
 
-/// A snapshot that is to be taken, on any thread.
+/// A snapshot to take, on any thread.
 pub struct Job {
-    /// The tables to read.
     pub tables: Arc<dyn SourceTables>,
-    /// The policies in force.
     pub policies: Arc<Policies>,
     /// This moment on the kernel's clock and on the daemon's, the latter in nanoseconds.
     pub now: (Instant, i64),
-    /// Limits with shorter windows are not in it.
+    /// Limits with shorter windows are left out.
     pub min_window: Duration,
-    /// The file to replace.
     pub file: PathBuf,
 }
 
-/// A snapshot beside the file that it is to replace.
+/// A snapshot in a temporary file next to the one it will replace.
 #[derive(Debug)]
 pub struct Taken {
-    /// Sources, totals and logs in it.
+    /// The number of sources, totals and logs in it.
     pub entries: u64,
-    /// Its size in bytes.
     pub bytes: u64,
-    /// How long that took.
     pub took: Duration,
     beside: PathBuf,
     file: PathBuf,
 }
 
-/// The limits of a scope of which some are long.
+/// The limits of a scope, some of which are long.
 struct Part {
     limits: Vec<Limit>,
-    /// A bit for each that is long.
+    /// A bit for each long limit.
     long: u8,
-    /// Where the words are, if they are those of all packets together.
+    /// The slot of the words, if they are totals of all packets.
     slot: Option<u32>,
 }
 
 impl Job {
-    /// Writes the snapshot beside its file, with this ending, to the disk.
+    /// Writes the snapshot to the disk, in a file with this ending.
     pub fn take(self, ending: &str) -> anyhow::Result<Taken> {
         let start = clock::monotonic();
         let beside = self.file.with_extension(ending);
@@ -200,7 +195,7 @@ impl Job {
         })
     }
 
-    /// What has long limits, by scope.
+    /// Returns the parts with long limits, by scope.
     fn parts(&self) -> BTreeMap<u32, Part> {
         let parts = self.policies.parts().into_iter();
         let parts = parts.map(|(scope, (_, role, part))| {
@@ -217,7 +212,7 @@ impl Job {
 }
 
 impl Part {
-    /// The words of long limits that are in use; `None` where none is.
+    /// Returns the words of long limits that are in use, if there are any.
     fn in_use(&self, record: &Record) -> Option<Record> {
         let now = clock::now();
         let mut in_use = Record::default();
@@ -237,7 +232,7 @@ impl Part {
 }
 
 impl Taken {
-    /// Puts it in the place of the snapshot before. A crash leaves one or the other.
+    /// Replaces the previous snapshot. A crash leaves one or the other.
     pub fn keep(self) -> anyhow::Result<Self> {
         let renamed = fs::rename(&self.beside, &self.file);
         renamed
@@ -246,7 +241,7 @@ impl Taken {
         Ok(self)
     }
 
-    /// Removes it, since what it says of the tables may be wrong: the one before stays.
+    /// Deletes this snapshot, which may be wrong, and keeps the previous one.
     pub fn discard(self) -> anyhow::Result<Self> {
         private::remove(&self.beside).map(|_| self)
     }

@@ -122,8 +122,8 @@ proptest! {
         }
     }
 
-    /// With clocks that are set by tens of years, a ban never ends before its length is over, and always when the machine was
-    /// on, or asleep, for its length.
+    /// With clocks that are set by tens of years, a ban never ends before its length is over, and
+    /// always when the machine was on, or asleep, for its length.
     #[test]
     fn with_wrong_clocks_a_ban_ends_neither_too_early_nor_never(events in events(true), length in 1..20 * DAY) {
         let mut world = World::new();

@@ -1,4 +1,5 @@
-//! What sources have sent and which of them are limited: kept over a change of the tables, and saved from a damaged file.
+//! What sources have sent and which of them are limited: kept over a change of the tables, and
+//! saved from a damaged file.
 
 use ratelimit_core::{detection::Kind, intent::LimitedRow};
 

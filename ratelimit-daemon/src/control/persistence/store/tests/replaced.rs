@@ -1,4 +1,5 @@
-//! A daemon that ends while a damaged database is replaced, or before it has looked at what the kernel holds.
+//! A daemon that ends while a damaged database is replaced, or before it has looked at what the
+//! kernel holds.
 
 use std::fs;
 
@@ -49,7 +50,8 @@ fn a_new_database_is_one_until_what_the_kernel_holds_was_looked_at() {
     assert_eq!(*store.found(), Found::Sound);
 }
 
-/// The files of a daemon that was killed, of which the log is damaged, and where they are to be put aside.
+/// The files of a daemon that was killed, of which the log is damaged, and where they are to be put
+/// aside.
 fn damaged(directory: &Path) -> (PathBuf, PathBuf) {
     let killed = tempfile::tempdir().unwrap();
     let mut store = Store::open(killed.path()).unwrap();

@@ -1,5 +1,5 @@
-//! The busiest sources of a `compact` table: its slots are read in place, and only those that are reported are turned into
-//! sources.
+//! The busiest sources of a `compact` table: its slots are read in place, and only those that are
+//! reported are turned into sources.
 
 use std::collections::{HashMap, HashSet};
 
@@ -52,7 +52,8 @@ impl<'a> Scan<'a> {
         Ok(busy)
     }
 
-    /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit of its policy.
+    /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit
+    /// of its policy.
     fn fullest_slots(&self, count: usize) -> datapath::Result<Vec<Full<'a>>> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
