@@ -1,19 +1,23 @@
-//! Budgets: how nodes divide a limit without a coordinator, and never above it.
+//! Budgets: how nodes divide a limit without a coordinator, and never exceed it.
 //!
-//! In each period `t` every node counts what it admitted and refused of its busy keys. When the period ends it sends a report
-//! that is never changed: for each busy key its demand, and its claim, at most limit / nodes. In period `t + 2` it may use its claim
-//! whatever happens. What the claims leave is divided by the demands in the same reports ([`division`]).
+//! In each period `t`, every node counts what it admitted and refused of its busy keys. At the end
+//! of the period it sends a report that never changes: for each busy key its demand, and its claim
+//! of at most limit / nodes. In period `t + 2` it may use its claim in any case. The rest of the
+//! limit is divided by the demands in the same reports ([`division`]).
 //!
-//! Two nodes may have received different reports. That needs no agreement, because a division is monotone: a node's part never
-//! grows when another node claims or demands more. A report that is missing is taken for the worst there could be (the claim
-//! limit / nodes, the demand of the whole limit). So who knows less takes less, and the sum of all parts is at most what it is
-//! where everybody knows everything, which is the limit. The same holds where a lying peer tells each node something else.
+//! Two nodes may have received different reports. No agreement is needed, because a division is
+//! monotone: a node's part never grows when another node claims or demands more. A missing report
+//! is replaced by the worst case (a claim of limit / nodes and a demand of the whole limit). So a
+//! node that knows less takes less, and the sum of all parts is at most that with full knowledge,
+//! which is the limit. The same holds if a lying peer sends different reports to different nodes.
 //!
-//! Nodes that differ about who is a member divide by different numbers. Node `i`, with `n_i` members, gets at most what the others of its
-//! view leave, so all of them together admit at most `limit * sum(1 / n_i)` ([`members`]).
+//! Nodes that disagree about the members divide by different numbers. Node `i`, with `n_i` members,
+//! gets at most what the other nodes of its view leave, so all nodes together admit at most
+//! `limit * sum(1 / n_i)` ([`members`]).
 //!
-//! After Raghavan et al., "Cloud control with distributed rate limiting" (SIGCOMM 2007), whose limiters tell each other their demand
-//! and divide by it, with no bound while they disagree. Limit / nodes without news is Doorman's "safe capacity".
+//! After Raghavan et al., "Cloud control with distributed rate limiting" (SIGCOMM 2007), whose
+//! limiters exchange their demands and divide by them, but without a bound while they disagree. The
+//! fallback of limit / nodes is Doorman's "safe capacity".
 
 pub mod division;
 mod engine;
@@ -27,70 +31,72 @@ pub use engine::Budget;
 
 use crate::{name::NodeName, time::Millis};
 
-/// The highest limit that can be divided. Sums over [`crate::message::MEMBERS_MAX`] nodes fit into 64 bits then.
+/// The highest limit that can be divided. Sums over [`crate::message::MEMBERS_MAX`] nodes then fit
+/// into 64 bits.
 pub const AMOUNT_MAX: u64 = 1 << 40;
 
-/// An idle node keeps this part of limit / nodes of a key that is busy elsewhere, for the first packets that come to it.
+/// An idle node keeps (limit / nodes) / `NEWCOMER` of a key that is busy elsewhere, for the first
+/// packets that arrive here.
 pub const NEWCOMER: u64 = 64;
 
-/// A limit that the nodes share.
+/// A limit that nodes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// How much, on all nodes together.
+    /// The total of all nodes.
     pub amount: u64,
-    /// How it is divided.
+    /// How the limit is divided.
     pub division: Division,
-    /// How long a window is.
+    /// The length of a window.
     pub window: Millis,
 }
 
 impl Limit {
-    /// What a node may always claim, of so many.
+    /// Returns the amount that each of `nodes` may always claim.
     pub fn equal(&self, nodes: u64) -> u64 {
         self.amount / nodes.max(1)
     }
 
-    /// What an idle node keeps, of so many.
+    /// Returns the amount that an idle node keeps.
     pub fn newcomer(&self, nodes: u64) -> u64 {
         self.equal(nodes) / NEWCOMER
     }
 }
 
-/// What a node counted of a key in a period, in units of the limit's amount.
+/// Counts of a key in a period, in units of the limit's amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count<K> {
     /// The key.
     pub key: K,
-    /// What passed.
+    /// The admitted amount.
     pub admitted: u64,
-    /// What was refused.
+    /// The refused amount.
     pub refused: u64,
-    /// What passed in this period. The others may be as much as a window has, in place of a period.
+    /// The amount that passed in this period. The others may cover up to a window instead.
     pub passed: u64,
 }
 
-/// What is used of a key's windows on a node, if nothing more passes.
+/// The usage of a key's windows on a node, if no further packets arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Of the window that will be running when the next period begins.
+    /// The usage of the window that will be running when the next period begins.
     pub then: u64,
-    /// Of the window that ends before that, if one does.
+    /// The usage of a window that ends before, if any.
     pub ending: u64,
 }
 
-/// What a node may admit of a key. It carries its end, so that it holds with the daemon dead.
+/// The share of a node in a key. It includes its end, so that it stays valid if the daemon dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// How much, while the lease lasts.
+    /// The amount during the lease.
     pub amount: u64,
-    /// When the lease ends, by the monotonic clock.
+    /// The end of the lease, by the monotonic clock.
     pub until: Millis,
-    /// How much after that: never more than limit / nodes.
+    /// The amount after the lease: at most limit / nodes.
     pub then: u64,
 }
 
 impl Share {
-    /// How much there is at a time.
+    /// Returns the amount at a point in time.
     pub fn at(&self, monotonic: Millis) -> u64 {
         if monotonic < self.until {
             self.amount
@@ -100,32 +106,32 @@ impl Share {
     }
 }
 
-/// Why a node has no more of its limits than it may always claim.
+/// Why a node has only the share of its limits that it may always claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// It has not learned the time of the store.
     NoClock,
-    /// It reported nothing two periods ago: it has just started, or its clock went back.
+    /// It reported nothing two periods ago, because it has just started or its clock went back.
     Started,
-    /// Others did not report two periods ago with the same members and limits.
+    /// Other nodes did not report two periods ago with the same members and limits.
     Unheard {
-        /// These.
+        /// These members.
         members: Vec<NodeName>,
-        /// So many more were never heard.
+        /// The number of further members, which were never heard.
         more: u64,
     },
 }
 
-/// What a node reports of a period.
+/// A node's report of a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report<K> {
-    /// Which period.
+    /// The number of the period.
     pub period: u64,
-    /// Who the members are, what the limits are and how long a period is, as a hash.
+    /// A hash of the members, the limits and the length of a period.
     pub view: u64,
-    /// Whose reports of the period before are missing, as places in the sorted members.
+    /// Members whose report of the previous period is missing, as positions in the sorted members.
     pub unheard: Vec<u16>,
-    /// The busy keys, in order.
+    /// The busy keys, sorted.
     pub entries: Vec<Entry<K>>,
 }
 
@@ -134,12 +140,13 @@ pub struct Report<K> {
 pub struct Entry<K> {
     /// The key.
     pub key: K,
-    /// What the node may use two periods later whatever happens.
+    /// The amount that the node may use two periods later in any case.
     pub claim: u64,
-    /// What it admitted and refused; nothing where it needs no more.
+    /// The admitted and refused amount, or 0 if the node needs nothing beyond its share.
     pub demand: u64,
-    /// What it may have used then of the window that is running: the more of what it used, and of what it may admit until then.
+    /// An upper bound of its usage of the window that will be running then: the larger of its usage
+    /// now, and what it may admit until then.
     pub held: u64,
-    /// What passed.
+    /// The amount that passed.
     pub passed: u64,
 }

@@ -1,9 +1,9 @@
-//! Reading and writing of fields, with a bound on each length.
+//! Reads and writes fields, with a bound on each length.
 
 use crate::key::{KEY_MAX, Key};
 use crate::name::{NAME_MAX, NodeName};
 
-/// A field that could not be read.
+/// Why a field cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The message ends within a field.
@@ -12,7 +12,7 @@ pub enum Wrong {
     /// A length or a count is above its bound.
     #[error("{0} is beyond its bound")]
     Bound(&'static str),
-    /// A value that does not exist.
+    /// An unknown value.
     #[error("{0} has a value that does not exist")]
     Value(&'static str),
     /// Bytes follow the last field.
@@ -20,23 +20,23 @@ pub enum Wrong {
     Rest(usize),
 }
 
-/// What is left to read.
+/// Reads fields from the remaining bytes.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// As many bytes as are asked for.
+    /// Reads a number of bytes.
     pub fn bytes(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], Wrong> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Wrong::Cut(what))?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn byte(&mut self, what: &'static str) -> Result<u8, Wrong> {
         Ok(self.bytes(1, what)?.first().copied().unwrap_or_default())
     }
 
-    /// A number of 8 bytes.
+    /// Reads a number of 8 bytes.
     pub fn fixed(&mut self, what: &'static str) -> Result<u64, Wrong> {
         let bytes = self.bytes(8, what)?;
         Ok(bytes
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
             .fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// A number in groups of 7 bits, the lowest first, in as few bytes as there can be.
+    /// Reads a number in groups of 7 bits, lowest first, in the shortest form.
     pub fn number(&mut self, what: &'static str) -> Result<u64, Wrong> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         Err(Wrong::Value(what))
     }
 
-    /// A count or a length up to a bound.
+    /// Reads a count or a length up to a bound.
     pub fn count(&mut self, most: usize, what: &'static str) -> Result<usize, Wrong> {
         let count = usize::try_from(self.number(what)?).map_err(|_| Wrong::Bound(what))?;
         if count > most {
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As many things as a count says, up to a bound.
+    /// Reads a count, up to a bound, and that many items.
     pub fn list<T>(
         &mut self,
         most: usize,
@@ -82,20 +82,19 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| read(self)).collect()
     }
 
-    /// A name of a node.
+    /// Reads the name of a node.
     pub fn name(&mut self) -> Result<NodeName, Wrong> {
         let length = self.count(NAME_MAX, "a name")?;
         let text = core::str::from_utf8(self.bytes(length, "a name")?).ok();
         text.and_then(NodeName::new).ok_or(Wrong::Value("a name"))
     }
 
-    /// A key.
     pub fn key<K: Key>(&mut self) -> Result<K, Wrong> {
         let length = self.count(KEY_MAX, "a key")?;
         K::read(self.bytes(length, "a key")?).ok_or(Wrong::Value("a key"))
     }
 
-    /// Nothing may follow.
+    /// Fails if bytes are left.
     pub fn end(self) -> Result<(), Wrong> {
         if self.0.is_empty() {
             Ok(())
@@ -105,17 +104,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What was written so far.
+/// Writes fields.
 #[derive(Default)]
 pub struct Writer(pub Vec<u8>);
 
 impl Writer {
-    /// A number of 8 bytes.
+    /// Writes a number of 8 bytes.
     pub fn fixed(&mut self, number: u64) {
         self.0.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// A number in groups of 7 bits.
+    /// Writes a number in groups of 7 bits.
     pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number.to_le_bytes()[0] | 0x80);
@@ -124,12 +123,11 @@ impl Writer {
         self.0.push(number.to_le_bytes()[0]);
     }
 
-    /// A count or a length.
     pub fn count(&mut self, count: usize) {
         self.number(count as u64);
     }
 
-    /// A count and as many things.
+    /// Writes a count and the items.
     pub fn list<T>(&mut self, things: &[T], write: impl Fn(&T, &mut Self)) {
         self.count(things.len());
         for thing in things {
@@ -137,18 +135,16 @@ impl Writer {
         }
     }
 
-    /// A length and bytes.
+    /// Writes a length and the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
-    /// A name of a node.
     pub fn name(&mut self, name: &NodeName) {
         self.bytes(name.as_str().as_bytes());
     }
 
-    /// A key.
     pub fn key<K: Key>(&mut self, key: &K) {
         let mut written = Vec::new();
         key.write(&mut written);

@@ -1,4 +1,4 @@
-//! One node of a cluster: what comes in, what goes out, what is in force, and the shares.
+//! A node of a cluster: messages in and out, statements in force, and shares.
 
 mod incarnation;
 mod memory;
@@ -22,31 +22,33 @@ use crate::time::{Millis, Now, Stamp};
 use incarnation::Incarnation;
 use peer::Peer;
 
-/// What a node is sent once.
+/// The configuration of a node.
 #[derive(Clone)]
 pub struct Config {
-    /// Its name.
+    /// The name of the node.
     pub node: NodeName,
-    /// What all nodes of the cluster know and nobody else.
+    /// The shared secret of the cluster.
     pub secret: Secret,
-    /// How long a period is; the same on all nodes.
+    /// The length of a period, the same on all nodes.
     pub period: Millis,
-    /// What is taken from a peer.
+    /// The bounds for statements of a peer.
     pub bounds: Bounds,
 }
 
-/// What the cluster asks of the host that it is on.
+/// The interface of the host that a node runs on.
 pub trait Host<K>: Guard<K> {
-    /// The limit of a key that the nodes share; nothing where there is none.
+    /// Returns the shared limit of a key, if there is one.
     fn limit(&self, key: &K) -> Option<Limit>;
 
-    /// A hash of all limits that the nodes share. Nodes with different ones divide nothing with each other.
+    /// Returns a hash of all shared limits. Nodes with different hashes do not divide limits with
+    /// each other.
     fn limits(&self) -> u64;
 
-    /// What was counted since the last call, of keys that need more than half of what a node has of them.
+    /// Returns the counts since the last call, for keys that need more than half of the node's
+    /// share.
     fn counts(&mut self) -> Vec<Count<K>>;
 
-    /// What is used of a key's windows, from now until so many milliseconds later.
+    /// Returns the usage of a key's windows from now until `later` milliseconds from now.
     fn held(&self, key: &K, later: Millis) -> Held;
 }
 
@@ -55,18 +57,18 @@ pub struct Cluster<K> {
     config: Config,
     incarnation: Incarnation,
     sequence: u64,
-    /// When the last own messages were sent, by the monotonic clock.
+    /// When the last messages of this node were sent, by the monotonic clock.
     sent: VecDeque<(u64, Millis)>,
     clock: ClusterClock,
     peers: BTreeMap<NodeName, Peer>,
     statements: StatementSet<K>,
     stamp: Stamp,
-    /// Own statements that were not sent yet.
+    /// Statements of this node that were not sent yet.
     unsent: Vec<Statement<K>>,
     parts: Parts,
     parts_stored: Option<Millis>,
     asked: Option<Millis>,
-    /// Nodes that anybody stated something about, and those of them that are revoked.
+    /// Nodes with statements about them, and the revoked ones among them.
     stated_nodes: BTreeSet<NodeName>,
     revoked: BTreeSet<NodeName>,
     budget: Budget<K>,
@@ -75,7 +77,7 @@ pub struct Cluster<K> {
 }
 
 impl<K: Key> Cluster<K> {
-    /// Begins, with what was remembered of the last start.
+    /// Starts with the memory from the last run.
     pub fn new(config: Config, now: Now, memory: Memory<K>) -> Self {
         let budget = Budget::new(
             config.node.clone(),
@@ -114,28 +116,29 @@ impl<K: Key> Cluster<K> {
         new
     }
 
-    /// The time of the store, once it is known.
+    /// Returns the time of the store, once it is known.
     pub fn store_time(&self, monotonic: Millis) -> Option<Millis> {
         self.clock.at(monotonic)
     }
 
-    /// The name of this node.
+    /// Returns the name of this node.
     pub fn name(&self) -> &NodeName {
         &self.config.node
     }
 
-    /// States something until an end. What this node said before and ends later goes on.
+    /// States something until an end. An earlier statement of this node that ends later stays.
     pub fn say(&mut self, now: Now, subject: Subject<K>, until: Millis, why: &str) {
         let until = self.own_end(now, &subject).unwrap_or_default().max(until);
         self.state(now, subject, Verb::Says, until, why);
     }
 
-    /// Lifts what anybody stated about a subject so far; says whether there was anything.
+    /// Lifts all known statements about a subject. Returns whether there were any.
     pub fn lift(&mut self, now: Now, subject: Subject<K>, why: &str) -> bool {
         self.lift_to(now, subject, None, why)
     }
 
-    /// Lifts, too, what was not heard yet and ends by then; says whether there was anything.
+    /// Also lifts statements that were not heard yet and end by then. Returns whether there were
+    /// any.
     pub fn lift_to(
         &mut self,
         now: Now,
@@ -150,7 +153,8 @@ impl<K: Key> Cluster<K> {
         true
     }
 
-    /// Takes back what this node itself stated about a subject; what others state goes on. Says whether there was anything.
+    /// Withdraws this node's own statements about a subject; those of others stay. Returns whether
+    /// there were any.
     pub fn withdraw(&mut self, now: Now, subject: Subject<K>, why: &str) -> bool {
         let is_stated = self.own_end(now, &subject).is_some();
         if is_stated {
@@ -159,7 +163,7 @@ impl<K: Key> Cluster<K> {
         is_stated
     }
 
-    /// Until when this node itself states something that nobody has lifted.
+    /// Returns the end of this node's own statement, if no node has lifted it.
     pub fn own_end(&self, now: Now, subject: &Subject<K>) -> Option<Millis> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
         let mut sayers = self.statements.sayers(subject, now.wall, counts);
@@ -167,15 +171,15 @@ impl<K: Key> Cluster<K> {
         own.map(|(_, until)| until)
     }
 
-    /// Which node lifted what this node stated and would hold still.
+    /// Returns the node that lifted a statement of this node before its end.
     pub fn lifted_by(&self, now: Now, subject: &Subject<K>) -> Option<NodeName> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
         self.statements
             .lifter(&self.config.node, subject, now.wall, counts)
     }
 
-    /// States itself that something is lifted which this node stated and another one lifted. So no restart brings it back, also where the other
-    /// one is gone. Says whether there was anything.
+    /// Lifts a statement of this node that another one lifted, so that no restart restores it, even
+    /// if the other node is gone. Returns whether there was one.
     pub fn lift_as_others(&mut self, now: Now, subject: &Subject<K>) -> bool {
         let (me, counts) = (&self.config.node, |node: &NodeName| {
             !self.revoked.contains(node)
@@ -190,31 +194,33 @@ impl<K: Key> Cluster<K> {
         lift.is_some()
     }
 
-    /// Whether nothing of what a node states is missing here: it reported so, or none of it counts.
+    /// Returns whether all statements of a node are known here: it reported so, or none of them
+    /// counts.
     pub fn agrees_with(&self, node: &NodeName) -> bool {
         let peer = self.peers.get(node);
         self.revoked.contains(node) || peer.is_some_and(|peer| peer.catch_up.agrees())
     }
 
-    /// Whether a node stated something about a subject that is held here.
+    /// Returns whether this node has a statement of a node about a subject.
     pub fn holds(&self, node: &NodeName, subject: &Subject<K>) -> bool {
         self.statements.holds(node, subject)
     }
 
-    /// Takes in that the store may have lost what this node stored: all of it is stored again.
+    /// Stores all statements of this node again, because the store may have lost them.
     pub fn store_again(&mut self) {
         self.parts_stored = None;
         self.parts.all();
     }
 
-    /// The nodes that anything was heard of since the start.
+    /// Returns the nodes heard since the start.
     pub fn peers(&self) -> impl Iterator<Item = &NodeName> {
         let heard = self.peers.iter().filter(|(_, peer)| peer.is_heard);
         heard.map(|(name, _)| name)
     }
 
     fn state(&mut self, now: Now, subject: Subject<K>, verb: Verb, until: Millis, why: &str) {
-        // By the store's clock where it is known: one host whose wall clock is ahead would lift what others state after it.
+        // The store's clock, if it is known: a host with a fast wall clock would otherwise lift
+        // later statements of others.
         self.stamp = self
             .stamp
             .next(self.clock.at(now.monotonic).unwrap_or(now.wall));
@@ -240,7 +246,8 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// What is in force about a subject. Where this host does not permit it to peers, only what it stated itself counts.
+    /// Returns what is in force about a subject. If this host does not permit it to peers, only its
+    /// own statements count.
     pub fn in_force(
         &self,
         now: Now,
@@ -255,12 +262,12 @@ impl<K: Key> Cluster<K> {
             .in_force(subject, now.wall, counts, |node| self.longest(node))
     }
 
-    /// All that anybody stated about, in force or not.
+    /// Returns the subjects of all statements, in force or not.
     pub fn subjects(&self) -> impl Iterator<Item = &Subject<K>> {
         self.statements.subjects()
     }
 
-    /// How many statements of a node are held.
+    /// Counts the known statements of a node.
     pub fn held(&self, node: &NodeName) -> usize {
         self.statements.count(node)
     }
@@ -273,12 +280,12 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// Works out which nodes are revoked, and gives the subjects of those for which that changed.
+    /// Determines the revoked nodes, and returns the subjects of those for which that changed.
     fn judge_nodes(&mut self, wall: Millis) -> Vec<Subject<K>> {
         let is_revoked = |name: &&NodeName| {
             let subject = Subject::Node((*name).clone());
             let me = &self.config.node;
-            // By its own word this host revokes; a node that it revoked has no say about others.
+            // A revocation by this host is decisive, and a node that it revoked has no vote.
             let own = |node: &NodeName| {
                 let of_node = Subject::Node(node.clone());
                 let mut sayers = self.statements.sayers(&of_node, wall, |_| true);
@@ -311,17 +318,17 @@ impl<K: Key> Cluster<K> {
             .collect()
     }
 
-    /// The budgets: members, who is silent, the current period, shares.
+    /// Returns the budgets: members, silent nodes, the current period, shares.
     pub fn budget(&self) -> &Budget<K> {
         &self.budget
     }
 
-    /// The nodes that are revoked.
+    /// Returns the revoked nodes.
     pub fn revoked(&self) -> &BTreeSet<NodeName> {
         &self.revoked
     }
 
-    /// The nodes some of whose statements are missing here.
+    /// Returns the nodes whose statements are incomplete here.
     pub fn behind(&self) -> impl Iterator<Item = &NodeName> {
         self.peers
             .iter()

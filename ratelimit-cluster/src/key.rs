@@ -1,16 +1,16 @@
-//! What is banned, or has a budget: to this crate a key that can be ordered and written.
+//! Keys of bans and budgets. This crate only orders and serializes them.
 
 use core::hash::Hash;
 
-/// The longest key, in bytes as written.
+/// The longest serialized key, in bytes.
 pub const KEY_MAX: usize = 64;
 
-/// A key. What it means (a prefix, a source and a limit) is known to the caller only.
+/// A key. Only the caller knows its meaning (a prefix, a source and a limit).
 pub trait Key: Clone + Ord + Hash {
-    /// Appends the key, at most [`KEY_MAX`] bytes. Equal keys are written alike.
+    /// Appends the key, at most [`KEY_MAX`] bytes. Equal keys have equal bytes.
     fn write(&self, to: &mut Vec<u8>);
 
-    /// Reads a key that was written; nothing where the bytes are none.
+    /// Parses a key. `None` if the bytes are invalid.
     fn read(bytes: &[u8]) -> Option<Self>;
 }
 

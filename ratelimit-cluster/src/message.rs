@@ -1,7 +1,7 @@
-//! What nodes say to each other.
+//! The messages of nodes.
 //!
-//! A message is a header, a body and a signature (`seal.rs`). Each length has a bound, and nothing of a message is applied before
-//! all of it was read.
+//! A message is a header, a body and a signature (`seal.rs`). All lengths are bounded, and a
+//! message is parsed completely before anything is applied.
 
 mod refusal;
 mod replay;
@@ -29,63 +29,64 @@ pub const ENTRIES_MAX: usize = 4096;
 /// The most nodes of a cluster.
 pub const MEMBERS_MAX: usize = 16_384;
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<K> {
-    /// What the sender admitted and claims, and a digest of all that it stated.
+    /// The report of the sender, and a digest of all its statements.
     Report(Report<K>, Stated),
     /// New statements of the sender.
     Statements(Vec<Statement<K>>),
-    /// A part of all statements of the sender, for the store.
+    /// A part of the sender's statements, for the store.
     Part(Part<K>),
     /// The sender misses statements of a node.
     Ask(Ask),
-    /// The sender refuses messages of a node, since it knows a later incarnation of it.
+    /// The sender refuses messages of a node, because it knows a later incarnation of it.
     Outdone {
-        /// Whose messages.
+        /// The node.
         node: NodeName,
-        /// The incarnation that is known.
+        /// The known incarnation.
         incarnation: u64,
     },
 }
 
-/// What a node has stated, in short.
+/// A summary of a node's statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stated {
-    /// Statements that end later than this count.
+    /// Statements that end later than this are included.
     pub after: Millis,
-    /// What they come to.
+    /// The digest.
     pub digest: Digest,
-    /// Its statements are stored in 2 to this power parts.
+    /// The base-2 logarithm of the number of stored parts.
     pub part_bits: u8,
 }
 
-/// A part of all statements of a node.
+/// A part of a node's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<K> {
-    /// Which part.
+    /// The index of the part.
     pub index: u16,
-    /// There are 2 to this power of them.
+    /// The base-2 logarithm of the number of parts.
     pub bits: u8,
     /// The last stamp of the node when it wrote this.
     pub at: Stamp,
-    /// All of the node's statements that belong to the part.
+    /// All statements of the node that belong to the part.
     pub statements: Vec<Statement<K>>,
 }
 
-/// What a node holds of another one, part by part, so that this one stores again what differs.
+/// Digests of the known statements of a node, by part, so that the node stores those that differ
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Who is asked.
+    /// The node.
     pub node: NodeName,
-    /// Statements that end later than this count.
+    /// Statements that end later than this are included.
     pub after: Millis,
-    /// What each part comes to: 2 to some power of them.
+    /// The digest of each part. Their number is a power of two.
     pub digests: Vec<u64>,
 }
 
 impl<K: Key> Body<K> {
-    /// The body as bytes.
+    /// Serializes the body.
     pub fn write(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
@@ -123,10 +124,11 @@ impl<K: Key> Body<K> {
         writer.0
     }
 
-    /// Reads a body, all of it or nothing.
+    /// Parses a body completely.
     ///
     /// # Errors
-    /// What is wrong with the first field that is.
+    ///
+    /// Returns the first invalid field.
     pub fn read(bytes: &[u8]) -> Result<Self, Wrong> {
         let mut reader = Reader(bytes);
         let body = match reader.byte("the kind")? {

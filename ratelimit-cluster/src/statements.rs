@@ -1,9 +1,11 @@
-//! What nodes state: bans, allows, limits and revocations, each until an end, and that one of them is lifted.
+//! Statements of nodes: bans, allows, limits and revocations, each until an end, and lifts of
+//! these.
 //!
-//! All nodes that hold the same statements say the same is in force, in whatever order they came. For each node, subject and
-//! verb the statement with the latest stamp is held ([`StatementSet::merge`]), and what is in force is worked out from what is held
-//! ([`StatementSet::in_force`]). So merging is commutative, associative and idempotent (Shapiro et al., "Conflict-free
-//! replicated data types", SSS 2011).
+//! All nodes with the same statements agree on what is in force, in whatever order they arrived.
+//! For each node, subject and verb, only the statement with the latest stamp is kept
+//! ([`StatementSet::merge`]), and what is in force is derived from these
+//! ([`StatementSet::in_force`]). So merging is commutative, associative and idempotent (Shapiro et
+//! al., "Conflict-free replicated data types", SSS 2011).
 
 mod bounds;
 mod catch_up;

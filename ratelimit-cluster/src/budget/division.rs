@@ -1,44 +1,47 @@
-//! One limit divided among nodes, in whole numbers.
+//! Divides a limit among nodes, in integers.
 //!
-//! Each node has a part that grows with a level, and at least its claim. The level is the highest at which all parts together are
-//! within the limit. So more claim or demand of one node lowers the level, and with it the part of each other one. This is the monotony
-//! that the whole of [`crate::budget`] rests on. (Equal: max-min fairness, Bertsekas and Gallager, "Data Networks", 6.5.2.)
+//! Each node has a part that grows with a level, and is at least its claim. The level is the
+//! highest at which the sum of all parts is within the limit. So a larger claim or demand of one
+//! node lowers the level, and with it the parts of all others. [`crate::budget`] relies on this
+//! monotonicity. (Equal: max-min fairness, Bertsekas and Gallager, "Data Networks", 6.5.2.)
 
 use super::Limit;
 
 /// How a limit is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
-    /// Each as much as it needs, up to the same level; what nobody needs is divided equally.
+    /// Each node gets its demand, up to a common level. The unneeded rest is divided equally.
     Equal,
-    /// Each in proportion to its demand.
+    /// Each node gets a part in proportion to its demand.
     Proportional,
 }
 
 /// The fraction bits of the level of a proportional division.
 const FRACTION: u32 = 20;
 
-/// What a node asks for.
+/// The request of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wish {
-    /// At least this.
+    /// The minimum.
     pub claim: u64,
-    /// By this the rest is divided; above the limit it counts as the limit.
+    /// The weight for dividing the rest, capped at the limit.
     pub demand: u64,
-    /// The place of the node among all, from 0 on. What is left where all have the same goes to the first places, one each.
+    /// The position of the node among all, from 0. The remainder of an equal division goes to the
+    /// first positions, one unit each.
     pub place: u64,
 }
 
-/// What a node has of a limit, and what all others have together.
+/// The parts of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Its own part.
+    /// The part of this node.
     pub mine: u64,
-    /// Those of the others, with what idle ones keep.
+    /// The sum of all others, including what idle nodes keep.
     pub others: u64,
 }
 
-/// The part of `mine` of so many `nodes`, where others wish as `others` tells, each so many times, and idle nodes keep `idle` in all.
+/// Returns the part of `mine` among `nodes`. `others` has the wishes of the others, each with its
+/// number of nodes; idle nodes keep `idle` in total.
 /// # Examples
 ///
 /// ```
@@ -46,7 +49,7 @@ pub struct Parts {
 ///
 /// let limit = Limit { amount: 1000, division: Division::Equal, window: 1000 };
 /// let wish = |demand, place| Wish { claim: 0, demand, place };
-/// // Two nodes that want much share what a third one leaves.
+/// // Two nodes with a high demand share what a third one leaves.
 /// let parts = divide(&limit, 3, wish(900, 0), &[(wish(900, 1), 1), (wish(200, 2), 1)], 0);
 /// assert_eq!((parts.mine, parts.others), (400, 600));
 /// ```
@@ -80,7 +83,7 @@ pub fn divide(limit: &Limit, nodes: u64, mine: Wish, others: &[(Wish, u64)], idl
     }
 }
 
-/// Above this level everybody would have more than the limit, or has no demand.
+/// Returns a level above which the parts would exceed the limit or no longer grow.
 fn highest_level(limit: &Limit) -> u64 {
     match limit.division {
         Division::Equal => limit.amount.saturating_mul(2),
@@ -88,7 +91,8 @@ fn highest_level(limit: &Limit) -> u64 {
     }
 }
 
-/// A level is so many steps as there are nodes: in each one the node at the next place reaches the level.
+/// A level has as many steps as there are nodes: in each step, the node at the next position
+/// reaches it.
 fn at_step(limit: &Limit, nodes: u64, wish: Wish, step: u128) -> u64 {
     let ahead = nodes.saturating_sub(1).saturating_sub(wish.place);
     let level = (step + u128::from(ahead)) / u128::from(nodes);
@@ -98,7 +102,8 @@ fn at_step(limit: &Limit, nodes: u64, wish: Wish, step: u128) -> u64 {
 fn at_level(limit: &Limit, wish: Wish, level: u64) -> u64 {
     let demand = wish.demand.min(limit.amount);
     let part = match limit.division {
-        // Above the limit all demands are satisfied, and each gets what the level is above it.
+        // Above the limit all demands are satisfied, and each node gets the excess of the level on
+        // top.
         Division::Equal => demand
             .min(level)
             .saturating_add(level.saturating_sub(limit.amount)),

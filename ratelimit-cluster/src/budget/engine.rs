@@ -1,4 +1,4 @@
-//! The periods of one node: counts become reports, reports become shares.
+//! The periods of a node: counts become reports, and reports become shares.
 
 mod own_report;
 mod rate;
@@ -18,28 +18,30 @@ use crate::message::Refusal;
 use crate::name::NodeName;
 use crate::time::Millis;
 
-/// A node that starts reports nothing for so many periods: it may have reported them before it was restarted.
+/// The number of periods without a report after a start, because they may have been reported before
+/// a restart.
 const QUIET: u64 = 2;
 
-/// What this node reported of a period, and what it promised with it.
+/// A report of this node, and the state it was based on.
 #[derive(Clone, Debug)]
 struct Own<K> {
     report: Report<K>,
     members: Vec<NodeName>,
     size: u64,
-    /// Keys that others reported the period before and this node did not: of them it keeps the newcomer's part.
+    /// Keys that others, but not this node, reported in the previous period. It keeps the
+    /// newcomer's part of them.
     known: BTreeSet<K>,
 }
 
-/// What this host used of keys.
+/// The usage of keys on this host.
 struct Used<'a, K, H> {
-    /// Of the windows that are running until the end of the period that begins.
+    /// The usage of windows that run until the end of the period that begins.
     held: &'a H,
-    /// What passed in the period that is over.
+    /// The amounts that passed in the period that has ended.
     passed: BTreeMap<K, u64>,
 }
 
-/// What one node knows and does about budgets.
+/// The budgets of one node.
 #[derive(Clone, Debug)]
 pub struct Budget<K> {
     me: NodeName,
@@ -52,21 +54,21 @@ pub struct Budget<K> {
     reports: Reports<K>,
     own: BTreeMap<u64, Own<K>>,
     shares: BTreeMap<K, Share>,
-    /// What of each key the others leave to this node in this period, with what it holds.
+    /// The part of each key that the others leave to this node in this period, plus its own.
     reserved: BTreeMap<K, u64>,
-    /// What the others have of the keys that the last division was about.
+    /// The total of the others for each key of the last division.
     others: BTreeMap<K, u64>,
-    /// What may pass of each of these keys, on all nodes together and in the long run.
+    /// The long-term budget of each of these keys, for all nodes together.
     rates: BTreeMap<K, Rate>,
-    /// When this node was busy with keys.
+    /// Recent visits of sources.
     visits: Visits<K>,
     fallback: Option<Fallback>,
-    /// By how many a limit is divided where a key has no share of its own, in this period and after it.
+    /// The divisors of limits for keys without their own share, in this period and after it.
     sizes: (u64, u64),
 }
 
 impl<K: Key> Budget<K> {
-    /// Begins with what is remembered; `shares` is what the kernel still holds.
+    /// Starts with the saved state. `shares` are those still in the kernel.
     pub fn new(
         me: NodeName,
         period_length: Millis,
@@ -109,23 +111,23 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> &Members {
         &self.members
     }
 
-    /// The members, to be changed by what is heard of them.
+    /// Returns the members, to update them.
     pub fn members_mut(&mut self) -> &mut Members {
         &mut self.members
     }
 
-    /// The current period, once the cluster's clock is known.
+    /// Returns the current period, once the cluster's clock is known.
     pub fn period(&self) -> Option<u64> {
         self.period
     }
 
-    /// The view and the number of members by which the shares of this period were divided, and of what holds after it. It is without a view
-    /// where this node reported nothing two periods before.
+    /// Returns the view and the number of members by which the shares of this period, and those
+    /// after it, were divided. The view is `None` if this node reported nothing two periods before.
     pub fn divided_by(&self) -> [(Option<u64>, u64); 2] {
         let view = |back| {
             self.own
@@ -135,12 +137,13 @@ impl<K: Key> Budget<K> {
         [(view(2), self.sizes.0), (view(1), self.sizes.1)]
     }
 
-    /// The keys that have a share of their own.
+    /// Returns the keys with their own share.
     pub fn shares(&self) -> impl Iterator<Item = (&K, Share)> {
         self.shares.iter().map(|(key, share)| (key, *share))
     }
 
-    /// What all other nodes have of a key in this period; nothing where their reports are not all known.
+    /// Returns the total of all other nodes for a key in this period, if all their reports are
+    /// known.
     pub fn others(&self, key: &K) -> Option<u64> {
         self.others
             .get(key)
@@ -148,12 +151,12 @@ impl<K: Key> Budget<K> {
             .filter(|_| self.fallback.is_none())
     }
 
-    /// Why this node has no more of any limit in this period than it may always claim; nothing where limits are divided.
+    /// Returns why this node has only the share that it may always claim, if that is so.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref()
     }
 
-    /// The share of every other key of a limit.
+    /// Returns the share of every other key of a limit.
     pub fn default_share(&self, limit: &Limit) -> Share {
         Share {
             amount: limit.equal(self.sizes.0),
@@ -162,10 +165,12 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// Takes another node's report. `context` is the hash of what has to be in common now.
+    /// Adds another node's report. `context` is the current hash of what all nodes must have in
+    /// common.
     ///
     /// # Errors
-    /// It has two reports of a period, or claims more than anybody may.
+    ///
+    /// The node has sent another report of this period, or claims more than allowed.
     pub fn take(
         &mut self,
         node: &NodeName,
@@ -179,7 +184,7 @@ impl<K: Key> Budget<K> {
         else {
             return Ok(());
         };
-        // Where limits changed in this period, what was claimed of those before is nobody's fault.
+        // If limits changed in this period, claims may refer to the old ones.
         if report.view == self.members.view() && self.members.context() == context {
             let size = self.members.size();
             let is_above = |entry: &Entry<K>| {
@@ -205,15 +210,16 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// Whether the cluster's clock shows another period than the current one. One that goes back a little is waited for, with what the
-    /// leases leave.
+    /// Returns whether the cluster's clock has left the current period. If it goes back a little,
+    /// this node waits, with what the leases leave.
     pub fn is_over(&self, cluster: Millis) -> bool {
         let shown = cluster / self.period_length;
         self.period
             .is_none_or(|period| shown > period || period - shown > PERIODS)
     }
 
-    /// Goes to the period that the cluster's clock shows. Where it is a new one, shares change, and there may be a report.
+    /// Enters the period of the cluster's clock. In a new period, shares change, and there may be a
+    /// report.
     pub fn advance(
         &mut self,
         cluster: Millis,
@@ -228,7 +234,8 @@ impl<K: Key> Budget<K> {
         }
         let period = cluster / self.period_length;
         if self.period.is_none_or(|before| before > period) {
-            // What was reported once is not reported again, unless the clock went back so far that nobody has those reports.
+            // A period is reported only once, unless the clock went back so far that the other
+            // nodes have deleted those reports.
             let reported = self.period.filter(|before| before - period <= 4 * PERIODS);
             self.reports_from = reported.unwrap_or(period + QUIET);
             self.own.clear();
@@ -242,7 +249,8 @@ impl<K: Key> Budget<K> {
         self.own.retain(|of, _| of.abs_diff(period) <= PERIODS);
         let before = core::mem::take(&mut self.shares);
         let passed = counts.iter().map(|count| (count.key.clone(), count.passed));
-        // A daemon that hung comes late into its period, and the others divide the next one from when that begins.
+        // A daemon that hung enters its period late, but the others divide the next one from its
+        // start.
         let rest = (period + 1) * self.period_length - cluster;
         let held = |key: &K| held(key, rest);
         let used = Used {
@@ -261,7 +269,7 @@ impl<K: Key> Budget<K> {
         report
     }
 
-    /// Why the division of a period can only take the others for the worst.
+    /// Returns why the division of a period has to assume the worst about the other nodes.
     fn why_fallback(&self, period: u64) -> Option<Fallback> {
         let of = period.saturating_sub(2);
         let Some(own) = self.own.get(&of) else {

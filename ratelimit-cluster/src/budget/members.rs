@@ -1,11 +1,13 @@
-//! Who divides a limit: the nodes that were heard, and those that may still admit.
+//! The nodes that divide a limit: those that were heard, and those that may still admit packets.
 //!
-//! A node that is heard is a member from then on, which only lowers what this node takes. A member that is silent is dropped
-//! after some periods, which raises it. So this node has to hear itself through the store (it is not the one that
-//! is cut off). And those who remain have to be more than half of the last members that all were heard to agree on, and of all
-//! that this node has tried since. Exactly half is enough with the member whose name comes first. So of two sides at most one drops
-//! the other, and `p` live nodes behind a partition of `n` add at most `p / n` of the limit. (Jajodia and Mutchler, "Dynamic voting", TODS
-//! 1990; that tried views count is from Lotem, Keidar and Dolev, "Dynamic voting for consistent primary components", PODC 1997.)
+//! A node becomes a member as soon as it is heard, which only lowers the share of this node. A
+//! silent member is dropped after some periods, which raises it. So this node must hear itself
+//! through the store (otherwise it is the one that is cut off). And the remaining nodes must be
+//! more than half of the last members that all were heard to agree on, and of all views that this
+//! node has tried since. Exactly half is enough with the member whose name comes first. So at most
+//! one of two sides drops the other, and `p` live nodes behind a partition of `n` add at most `p /
+//! n` of the limit. (Jajodia and Mutchler, "Dynamic voting", TODS 1990; that tried views count is
+//! from Lotem, Keidar and Dolev, "Dynamic voting for consistent primary components", PODC 1997.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +17,23 @@ use crate::bytes::Writer;
 use crate::name::NodeName;
 use crate::statements::hash_bytes;
 
-/// So many periods of silence, and a member is gone.
+/// The periods of silence after which a member is dropped.
 pub const GONE_AFTER: u32 = 10;
 
-/// With more views that nobody agreed to, none is tried.
+/// No further view is tried while this many were not agreed to.
 const ATTEMPTS_MAX: usize = 16;
 
-/// What has to outlive a restart: who the members were, and whose agreement a smaller view needs.
+/// Saved over a restart: the members, and the views whose majority a smaller view needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Views {
-    /// The members.
+    /// The current members.
     #[serde(rename = "members")]
     pub current: BTreeSet<NodeName>,
     /// The last members that all were heard to agree on.
     pub agreed: BTreeSet<NodeName>,
-    /// The members that were tried since.
+    /// The views that were tried since.
     pub attempts: Vec<BTreeSet<NodeName>>,
-    /// How many members there are at least, until as many agreed.
+    /// The least number of members, until as many have agreed.
     #[serde(skip)]
     pub at_least: u64,
 }
@@ -50,7 +52,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Begins with what is remembered; `context` is a hash of what all members must have in common.
+    /// Starts with the saved views. `context` is a hash of what all members must have in common.
     pub fn new(me: NodeName, context: u64, mut views: Views) -> Self {
         views.current.insert(me.clone());
         let mut members = Self {
@@ -66,22 +68,22 @@ impl Members {
         members
     }
 
-    /// What has to outlive a restart.
+    /// Returns the state to save.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// All members in order.
+    /// Returns all members, sorted.
     pub fn names(&self) -> &BTreeSet<NodeName> {
         &self.views.current
     }
 
-    /// By how many a limit is divided.
+    /// Returns the divisor of a limit.
     pub fn size(&self) -> u64 {
         (self.views.current.len() as u64).max(self.views.at_least)
     }
 
-    /// The members that are silent, and for how many periods.
+    /// Returns the silent members, and for how many periods.
     pub fn silent(&self) -> impl Iterator<Item = (&NodeName, u32)> {
         self.silent
             .iter()
@@ -89,17 +91,17 @@ impl Members {
             .map(|(name, periods)| (name, *periods))
     }
 
-    /// The view as a hash. Members with the same one divide by the same number.
+    /// Returns a hash of the view. Members with the same hash divide by the same number.
     pub fn view(&self) -> u64 {
         self.view
     }
 
-    /// The hash of what members have in common.
+    /// Returns the hash of what members have in common.
     pub fn context(&self) -> u64 {
         self.context
     }
 
-    /// The members changed, or what is known of them.
+    /// Updates everything derived from the members.
     fn refresh(&mut self) {
         self.view = self.view_of(self.size());
     }
@@ -112,7 +114,7 @@ impl Members {
         hash_bytes(&writer.0)
     }
 
-    /// Takes in what members must have in common, where that changed.
+    /// Sets the hash of what members must have in common, if it changed.
     pub fn set_context(&mut self, context: u64) {
         if self.context != context {
             self.context = context;
@@ -120,7 +122,7 @@ impl Members {
         }
     }
 
-    /// Takes in that a node reported with a view. This node hears itself, too.
+    /// Records that a node reported a view. This node hears itself as well.
     pub fn heard(&mut self, name: &NodeName, view: u64) {
         self.heard.insert(name.clone());
         self.silent.remove(name);
@@ -132,11 +134,12 @@ impl Members {
         }
     }
 
-    /// A period is over: what all reported alike is agreed, and who was silent for long is dropped where that may be.
+    /// Ends a period: a view that all reported is agreed, and members that were silent for long are
+    /// dropped if that is permitted.
     pub fn period_over(&mut self) {
         self.agree();
         let heard = core::mem::take(&mut self.heard);
-        // Who does not hear itself is cut off itself, and cannot tell who is gone.
+        // A node that does not hear itself is cut off, and cannot know which members are gone.
         if !heard.contains(&self.me) {
             return;
         }
@@ -160,7 +163,7 @@ impl Members {
         }
     }
 
-    /// Drops a node at once, by the operator's word.
+    /// Drops a node at once, as an operator revoked it.
     pub fn revoke(&mut self, name: &NodeName) {
         if *name == self.me {
             return;
@@ -190,7 +193,8 @@ impl Members {
 
     fn agree(&mut self) {
         let count = self.views.current.len();
-        // All others have the same members and know that these are all: they have agreed before this node came.
+        // All others have the same members and know that they are complete: they agreed before this
+        // node came.
         if self.views.at_least > 0
             && count > 1
             && self.all_reported(self.view_of(count as u64), Some(&self.me))
@@ -208,7 +212,7 @@ impl Members {
         }
     }
 
-    /// Whether each member reported a view last, but for one of them.
+    /// Returns whether the last report of each member, except one, had this view.
     fn all_reported(&self, view: u64, except: Option<&NodeName>) -> bool {
         let mut names = self.views.current.iter();
         names.all(|name| Some(name) == except || self.reported.get(name) == Some(&view))
@@ -224,7 +228,7 @@ impl Members {
     }
 }
 
-/// Whether a view has more than half of another one, or half with the first name.
+/// Returns whether a view has more than half of another one, or half including the first name.
 fn is_quorum(view: &BTreeSet<NodeName>, of: &BTreeSet<NodeName>) -> bool {
     let common = of.intersection(view).count() * 2;
     let has_first = of.first().is_none_or(|first| view.contains(first));

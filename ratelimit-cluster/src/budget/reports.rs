@@ -1,4 +1,4 @@
-//! The reports that a node has, by period.
+//! The received reports, by period.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,23 @@ use smart_default::SmartDefault;
 use super::{Entry, Report};
 use crate::name::NodeName;
 
-/// Reports of this many periods around the current one are kept.
+/// Reports are kept for this many periods around the current one.
 pub const PERIODS: u64 = 4;
 
-/// A report, and whether its node has sent another one of the same period.
+/// A report, and whether its node sent another one for the same period.
 #[derive(Clone, Debug)]
 struct Frozen<K> {
     report: Report<K>,
     is_contested: bool,
 }
 
-/// Reports of some periods.
 #[derive(Clone, Debug, SmartDefault)]
 pub struct Reports<K> {
     periods: BTreeMap<u64, BTreeMap<NodeName, Frozen<K>>>,
 }
 
 impl<K: Ord> Reports<K> {
-    /// Takes a report; says whether its node has not sent a different one of the period before.
+    /// Adds a report. Returns `false` if its node sent a different one for the period before.
     pub fn take(&mut self, node: &NodeName, report: Report<K>) -> bool {
         let of_period = self.periods.entry(report.period).or_default();
         let Some(frozen) = of_period.get_mut(node) else {
@@ -41,20 +40,20 @@ impl<K: Ord> Reports<K> {
         !frozen.is_contested
     }
 
-    /// A node's report of a period with a view, where it sent exactly one.
+    /// Returns a node's report for a period and view, if it sent exactly one.
     pub fn of(&self, period: u64, node: &NodeName, view: u64) -> Option<&Report<K>> {
         let frozen = self.periods.get(&period)?.get(node)?;
         (frozen.report.view == view && !frozen.is_contested).then_some(&frozen.report)
     }
 
-    /// Forgets what is far from the current period.
+    /// Deletes the reports far from the current period.
     pub fn keep_around(&mut self, period: u64) {
         self.periods.retain(|of, _| of.abs_diff(period) <= PERIODS);
     }
 }
 
 impl<K: Ord> Report<K> {
-    /// What it says of a key.
+    /// Returns the entry of a key.
     pub fn entry(&self, key: &K) -> Option<&Entry<K>> {
         let place = self
             .entries
@@ -63,7 +62,7 @@ impl<K: Ord> Report<K> {
         self.entries.get(place)
     }
 
-    /// Whether the sender had the report of the period before of the member at a place.
+    /// Returns whether the sender had the previous report of the member at a position.
     pub fn has_heard(&self, place: usize) -> bool {
         self.unheard
             .iter()

@@ -1,29 +1,29 @@
-//! Which life of a node this is, and what ends a conflict about its name.
+//! The incarnation of a node, and how conflicts about its name end.
 //!
-//! Peers take messages of the highest incarnation that they know of a name, and of no lower one. Each start takes a higher one than
-//! the last, by what was written down or by the wall clock. Where that is lost or wrong, a node learns from its stored parts, from
-//! messages in its name and from peers that it is outdone. It takes a higher incarnation then. As long as another node sends in its
-//! name, it waits: the one that started last is believed.
+//! Peers accept messages only of the highest incarnation known for a name. Each start takes a
+//! higher one than the last, from the saved state or the wall clock. If that is lost or wrong, a
+//! node learns that it is outdone from its stored parts, from messages in its name, or from peers.
+//! It then takes a higher incarnation. While another node sends in its name, it waits: the node
+//! that started last wins.
 
 use super::Cluster;
 use crate::key::Key;
 use crate::message::OVERLAP;
 use crate::time::{Millis, Now};
 
-/// The incarnation of this node.
 #[derive(Clone, Debug)]
 pub(super) struct Incarnation {
     pub number: u64,
     /// When it began.
     pub since: Now,
-    /// The highest other one that is known of this name, if it is above this one.
+    /// The highest other incarnation known for this name, if it is higher.
     above: Option<u64>,
-    /// When a message of such a one came from the stream last, by the monotonic clock.
+    /// When a message of a higher one last arrived by the stream, on the monotonic clock.
     rival_heard: Option<Millis>,
 }
 
 impl Incarnation {
-    /// The one that follows another.
+    /// Returns the incarnation after another.
     pub fn after(last: u64, now: Now) -> Self {
         Self {
             number: last.saturating_add(1).max(now.wall.saturating_mul(1000)),
@@ -33,14 +33,14 @@ impl Incarnation {
         }
     }
 
-    /// Takes in that there is, or was, one of this name.
+    /// Records that an incarnation of this name exists or existed.
     pub fn learn(&mut self, number: u64) {
         if number > self.number {
             self.above = self.above.max(Some(number));
         }
     }
 
-    /// Takes in that one above this one sends.
+    /// Records that a higher incarnation sends.
     pub fn hear_rival(&mut self, number: u64, monotonic: Millis) {
         self.learn(number);
         self.rival_heard = Some(monotonic);
@@ -48,18 +48,19 @@ impl Incarnation {
 }
 
 impl<K: Key> Cluster<K> {
-    /// The incarnation of this node: higher with each start.
+    /// Returns the incarnation of this node: higher with each start.
     pub fn incarnation(&self) -> u64 {
         self.incarnation.number
     }
 
-    /// Takes a higher incarnation where this one is outdone and nobody else sends in this node's name.
+    /// Takes a higher incarnation if this one is outdone and no other node sends in this node's
+    /// name.
     pub(super) fn outdo(&mut self, now: Now) {
         let is_quiet = |heard| now.monotonic >= OVERLAP.saturating_add(heard);
         let is_free = self.incarnation.rival_heard.is_none_or(is_quiet);
         if let Some(above) = self.incarnation.above.filter(|_| is_free) {
             self.incarnation = Incarnation::after(above, now);
-            // Nothing of the life before is believed, nor waited for.
+            // Messages of the previous incarnation are neither trusted nor awaited.
             self.sent.clear();
             self.store_again();
         }

@@ -1,4 +1,4 @@
-//! What outlives a restart.
+//! State that survives a restart.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,34 @@ use crate::message::{Replay, Seen};
 use crate::name::NodeName;
 use crate::statements::{Ended, Statement};
 
-/// What outlives a restart.
+/// State that survives a restart.
 #[derive(Clone, Debug, Deserialize, Serialize, SmartDefault)]
 #[serde(bound(deserialize = "K: Deserialize<'de>"))]
 pub struct Memory<K> {
-    /// What this node stated itself.
+    /// The statements of this node.
     pub statements: Vec<Statement<K>>,
-    /// The incarnation of its last start.
+    /// The incarnation of the last start.
     #[serde(default)]
     pub incarnation: u64,
-    /// What nodes have taken back or lifted, so that no old message brings it back.
+    /// Statements by which nodes withdrew or lifted others, so that no old message restores those.
     #[serde(default = "Vec::new")]
     pub ended: Vec<(NodeName, Ended<K>)>,
-    /// Up to which message each peer was heard.
+    /// The last message heard from each peer.
     #[serde(default)]
     pub peers: BTreeMap<NodeName, Seen>,
-    /// Who the members were.
+    /// The views of the members.
     #[serde(flatten)]
     pub views: Views,
-    /// The shares that the kernel holds: of each the smaller of what it is now and after its lease.
+    /// The shares in the kernel: for each the smaller of the current amount and that after the
+    /// lease.
     #[serde(skip)]
     pub shares: BTreeMap<K, u64>,
-    /// By how many a limit is divided for every other key: the larger of now and after the leases.
+    /// The divisor of limits for all other keys: the larger of now and after the leases.
     pub divided_by: u64,
 }
 
 impl<K> Memory<K> {
-    /// What is left of it for a node of another name.
+    /// Returns the part that remains valid for a node of another name.
     pub fn of_peers(self) -> Self {
         Self {
             ended: self.ended,
@@ -50,7 +51,7 @@ impl<K> Memory<K> {
 }
 
 impl<K: Key> Cluster<K> {
-    /// What has to outlive a restart.
+    /// Returns the state to save.
     pub fn memory(&self) -> Memory<K> {
         let own = self.statements.of_author(&self.config.node, 0);
         let shares = self.budget.shares();
@@ -58,7 +59,7 @@ impl<K: Key> Cluster<K> {
             let seen = peer.replay.as_ref()?.seen();
             Some((name.clone(), seen))
         };
-        // A lift of its own is among its statements.
+        // Its own lifts are among its statements.
         let is_beside = |(author, it): &(NodeName, Ended<K>)| {
             *author != self.config.node || it.replaced_until > it.statement.until
         };
@@ -81,7 +82,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// Takes in what was remembered of peers, and of what was ended.
+    /// Restores the saved state of peers and of lifted statements.
     pub(super) fn recall(
         &mut self,
         ended: Vec<(NodeName, Ended<K>)>,

@@ -1,4 +1,4 @@
-//! What comes in.
+//! Processes received messages.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::name::NodeName;
 use crate::statements::{Statement, Step, Subject, part_of};
 use crate::time::{Millis, Now};
 
-/// The most that the clock of a node may be from that of the store.
+/// The largest difference between the clocks of a node and the store.
 const APART_MAX: Millis = 60_000;
 
-/// Two nodes whose clocks are both that far from the store's are as far from each other.
+/// The largest difference between the clocks of two nodes that are both within this limit.
 const AHEAD_MAX: Millis = 2 * APART_MAX;
 
-/// A node that is asked stores parts again at most once in this time.
+/// The shortest time after which parts are stored again on request.
 const ASKED_EVERY: Millis = 1_000;
 
-/// How a message came.
+/// How a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// From the stream, where it was stored at this time of the store's clock.
@@ -32,35 +32,36 @@ pub enum Arrival {
         /// The time.
         stored: Millis,
     },
-    /// From the stored parts, which may be read again and again.
+    /// From the stored parts, which may be read repeatedly.
     Stored,
 }
 
-/// What a message changed.
+/// The effects of a message.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Received<K> {
-    /// What may have come into force, or gone.
+    /// Subjects that may have changed.
     pub changed: Vec<Subject<K>>,
-    /// What was not taken, or has no effect here.
+    /// Statements that were not accepted, or have no effect here.
     pub denied: Vec<Denied<K>>,
 }
 
 /// A statement of a peer without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied<K> {
-    /// Who stated it.
+    /// The author.
     pub node: NodeName,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject<K>,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
 impl<K: Key> Cluster<K> {
-    /// Takes a message in, all of it or nothing.
+    /// Processes a message completely, or not at all.
     ///
     /// # Errors
-    /// Why it is refused: which node, and what to do.
+    ///
+    /// Returns why it is refused, with the node and a hint.
     pub fn receive(
         &mut self,
         now: Now,
@@ -97,7 +98,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// An own message tells the store's time, and that this node reaches the others.
+    /// A message of this node shows the store's time, and that this node reaches the others.
     fn hear_myself(
         &mut self,
         now: Now,
@@ -168,7 +169,7 @@ impl<K: Key> Cluster<K> {
         taken
     }
 
-    /// Takes in that a peer knows a later incarnation of a node that sends.
+    /// Records that a peer knows a later incarnation of a node.
     fn take_outdone(&mut self, now: Now, node: &NodeName, incarnation: u64) {
         if *node == self.config.node {
             self.incarnation.learn(incarnation);
@@ -187,7 +188,7 @@ impl<K: Key> Cluster<K> {
     ) -> Result<Received<K>, Refusal> {
         match body {
             Body::Report(report, stated) => {
-                // What was stored long ago and is read after an absence does not say that its sender is there.
+                // An old message, read after an absence, does not show that its sender is alive.
                 let recent = self.config.period.saturating_mul(GONE_AFTER.into());
                 if self
                     .clock
@@ -221,7 +222,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// Compares what is held of a node with what it says that it stated.
+    /// Compares the known statements of a node with its digest.
     fn compare(&mut self, now: Now, node: &NodeName, stated: Stated) {
         if stated.after > now.wall.saturating_add(AHEAD_MAX) {
             return;
@@ -252,7 +253,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// Somebody misses statements of this node: what differs is stored again.
+    /// A node misses statements of this one: parts that differ are stored again.
     fn be_asked(&mut self, now: Now, ask: &Ask) {
         if ask.node != self.config.node
             || self
@@ -298,7 +299,7 @@ impl<K: Key> Cluster<K> {
             });
         }
         if *node == self.config.node {
-            // What an earlier life of this node stated is its own still.
+            // Statements of earlier incarnations still belong to this node.
             part.statements
                 .iter()
                 .for_each(|statement| self.hold_own(statement));
@@ -338,7 +339,7 @@ impl<K: Key> Cluster<K> {
         Ok(received)
     }
 
-    /// Takes in what a peer states, up to a stamp of the time `latest`.
+    /// Processes the statements of a peer, up to a stamp of the time `latest`.
     fn take_statements(
         &mut self,
         now: Now,
@@ -407,7 +408,8 @@ impl<K: Key> Cluster<K> {
     }
 }
 
-/// The sender's clock and the store's agree; an old message that somebody stores again is refused as well.
+/// The clocks of the sender and of the store must agree. This also refuses old messages that were
+/// stored again.
 fn check_clock(header: &Header, stored: Millis) -> Result<(), Refusal> {
     let apart = header.sent.abs_diff(stored);
     if apart > APART_MAX {

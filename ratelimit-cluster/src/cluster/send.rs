@@ -1,4 +1,4 @@
-//! What goes out.
+//! Creates messages.
 
 use std::collections::BTreeMap;
 
@@ -9,37 +9,38 @@ use crate::name::NodeName;
 use crate::statements::{Statement, part_of};
 use crate::time::{Millis, Now};
 
-/// Changed parts are stored at most this often, unless a node asks for them.
+/// The shortest time between writes of changed parts, unless a node asks for them.
 const STORE_EVERY: Millis = 2_000;
 
-/// So many own messages may be on their way; of older ones it is not known when they were sent.
+/// The most own messages in transit. For older ones, the time of sending is forgotten.
 const ON_THE_WAY: usize = 64;
 
-/// What is to be done with the store.
+/// An operation on the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
-    /// Append this to the stream.
+    /// Appends a message to the stream.
     Publish(Vec<u8>),
-    /// Store this as a part of what this node stated, in place of what it stored before.
+    /// Stores a part of this node's statements, replacing the previous version.
     Store {
-        /// Which part.
+        /// The index of the part.
         part: u16,
-        /// For how long what it states lasts.
+        /// The lifetime of its statements.
         lasts: Millis,
         /// The message.
         message: Vec<u8>,
     },
-    /// Read what a node stored, each part, and give it to [`Cluster::receive`].
+    /// Reads all parts that a node stored. Pass them to [`Cluster::receive`].
     Fetch {
-        /// Whose parts.
+        /// The author of the parts.
         node: NodeName,
-        /// How many it has.
+        /// The number of parts.
         parts: u16,
     },
 }
 
 impl<K: Key> Cluster<K> {
-    /// What is to be done now. To be called some times in each period, and soon after a statement of this node.
+    /// Returns the operations that are due. Call it several times in each period, and soon after a
+    /// statement of this node.
     pub fn due(&mut self, now: Now, host: &mut impl Host<K>) -> Vec<Outgoing> {
         self.outdo(now);
         self.send_statements(now);
@@ -60,7 +61,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// A hash of what nodes have to have in common to divide limits.
+    /// Returns a hash of what nodes must have in common to divide limits.
     pub(super) fn context(&self, host: &impl Host<K>) -> u64 {
         host.limits() ^ self.config.period.rotate_left(32)
     }
@@ -109,7 +110,8 @@ impl<K: Key> Cluster<K> {
             return;
         }
         self.parts_stored = Some(now.monotonic);
-        // What is not in a part is not stated now, also by a node that has forgotten what it stated.
+        // A part implies that everything else was withdrawn, even if this node has forgotten its
+        // statements.
         self.stamp = self
             .stamp
             .next(self.clock.at(now.monotonic).unwrap_or(now.wall));
@@ -122,7 +124,7 @@ impl<K: Key> Cluster<K> {
             }
         }
         for (index, mut statements) in contents {
-            // There are some 512 on average, and a hash divides them.
+            // Hashing distributes statements over the parts, about 512 in each.
             statements.truncate(STATEMENTS_MAX);
             let ends = statements.iter().map(|statement| statement.until);
             let lasts = ends.max().unwrap_or_default().saturating_sub(now.wall);

@@ -1,4 +1,4 @@
-//! Why a message is refused: which node, and what to do. Nothing of a refused message is applied.
+//! Reasons to refuse a message, with the node and a hint. Nothing of a refused message is applied.
 
 use super::seal::{MESSAGE_MAX, VERSION};
 use crate::bytes::Wrong;
@@ -9,7 +9,7 @@ use crate::time::Millis;
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Refusal {
-    /// It does not begin as a message does.
+    /// It has no valid header.
     #[error(
         "an unknown message: another program writes to this database; give it another database or server"
     )]
@@ -22,114 +22,114 @@ pub enum Refusal {
         /// Its length.
         bytes: usize,
     },
-    /// It ends too early to tell who sent it.
+    /// It is too short to contain its sender.
     #[error(
         "a truncated message: {wrong}; check the store's size limits, and what else writes to it"
     )]
     Cut {
-        /// Where it ends.
+        /// The truncated field.
         wrong: Wrong,
     },
-    /// It was changed or cut, or its sender has another secret.
+    /// It was modified or truncated, or its sender has another secret.
     #[error(
         "a message from `{node}` has an invalid signature; compare the `secret` of `{node}` with that of this node"
     )]
     WrongSignature {
-        /// Who is said to have sent it.
+        /// The alleged sender.
         node: NodeName,
     },
-    /// Its sender speaks another version.
+    /// Its sender uses another version.
     #[error(
         "`{node}` uses protocol version {version}, this node {VERSION}; install the same release on both"
     )]
     Version {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// Its version.
+        /// The version.
         version: u8,
     },
-    /// It is signed, and yet cannot be read.
+    /// It has a valid signature but cannot be parsed.
     #[error(
         "cannot read a message from `{node}`: {wrong}; install the same release on `{node}` and this node"
     )]
     Malformed {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// What cannot be read.
+        /// The invalid field.
         wrong: Wrong,
     },
-    /// It was seen before, or is older than what is remembered.
+    /// It was already seen, or is too old to tell.
     #[error(
         "message {sequence} of `{node}` arrived twice; if this continues, check what else writes to the store"
     )]
     Replayed {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// Which one.
+        /// Its sequence number.
         sequence: u64,
     },
-    /// It is of a life of the node that is over.
+    /// It belongs to an earlier incarnation of the node.
     #[error(
         "a message of `{node}` is from before its last restart; ignore this unless it continues"
     )]
     Outlived {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
     },
-    /// Two nodes have one name.
+    /// Two nodes have the same name.
     #[error("two nodes use the name `{node}`; change `node` in the configuration of one of them")]
     TwoNodes {
-        /// Their name.
+        /// The name.
         node: NodeName,
     },
-    /// The clock of the sender is far from the store's.
+    /// The sender's clock is far from the store's.
     #[error(
         "the clock of `{node}` differs from the store's by {apart} ms (maximum 60000); synchronize it with NTP, or check what replays old messages"
     )]
     ClockApart {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// How far.
+        /// The difference, in milliseconds.
         apart: Millis,
     },
-    /// Its sender was revoked.
+    /// The sender was revoked.
     #[error("`{node}` is revoked; stop the node, or run `rlctl cluster revoke {node} --undo`")]
     Revoked {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
     },
-    /// There are as many nodes as there can be.
+    /// The maximum number of nodes is reached.
     #[error("`{node}` would be one node more than {most}; revoke those that are gone for good")]
     TooMany {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// How many there can be.
+        /// The maximum.
         most: usize,
     },
-    /// A node reports a period twice, with different counts.
+    /// A node reported a period twice, with different counts.
     #[error(
         "`{node}` sent two reports for period {period}; look for a second node with this name, or revoke it"
     )]
     TwoReports {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// Which period.
+        /// The period.
         period: u64,
     },
-    /// A share that nobody may have.
+    /// A report claims an impossible share.
     #[error(
         "`{node}` reports {what}; compare its limits with those of this node, and revoke it if they are equal"
     )]
     Report {
-        /// Who sent it.
+        /// The sender.
         node: NodeName,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
 }
 
 impl Refusal {
-    /// The reason as the label of a metric.
+    /// Returns the label of the reason in metrics.
     pub fn label(&self) -> &'static str {
         self.into()
     }

@@ -1,4 +1,5 @@
-//! Which messages of a node were seen: a window over sequence numbers, for each life of the node (as in RFC 6479).
+//! Detects replayed messages with a window over sequence numbers for each incarnation of a node (as
+//! in RFC 6479).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +7,24 @@ use super::refusal::Refusal;
 use super::seal::Header;
 use crate::time::Millis;
 
-/// How many numbers behind the highest are still told apart.
+/// Sequence numbers this far behind the highest are tracked.
 pub const WINDOW: u64 = 1024;
 
-/// So long messages of a life may still come after the next one began.
+/// How long messages of an incarnation may arrive after the next one began.
 pub const OVERLAP: Millis = 10_000;
 
-/// Up to which message a node was heard.
+/// The last messages heard from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Seen {
-    /// Of which life.
+    /// The incarnation.
     pub incarnation: u64,
     /// When its first message was stored.
     pub since: Millis,
-    /// The highest number that was seen of it.
+    /// Its highest sequence number.
     pub highest: u64,
 }
 
-/// What was seen of one node.
+/// The messages seen from one node.
 #[derive(Clone, Debug)]
 pub struct Replay {
     upto: Seen,
@@ -31,7 +32,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Begins with the first message of a node that was stored at the given time.
+    /// Starts with the first message of a node, stored at the given time.
     pub fn new(header: &Header, stored: Millis) -> Self {
         let mut new = Self {
             upto: Seen {
@@ -45,7 +46,7 @@ impl Replay {
         new
     }
 
-    /// Goes on after a restart: what may have been seen before it is not taken again.
+    /// Continues after a restart. Messages that may have been seen before are refused.
     pub fn resumed(upto: Seen) -> Self {
         Self {
             upto,
@@ -53,15 +54,16 @@ impl Replay {
         }
     }
 
-    /// Up to which message the node was heard.
+    /// Returns the last message heard from the node.
     pub fn seen(&self) -> Seen {
         self.upto
     }
 
-    /// Takes a message once.
+    /// Accepts each message once.
     ///
     /// # Errors
-    /// It was seen, is too old to tell, or is of another life than the last.
+    ///
+    /// It was already seen, is too old to tell, or belongs to another incarnation.
     pub fn take(&mut self, header: &Header, stored: Millis) -> Result<(), Refusal> {
         let node = || header.node.clone();
         if header.incarnation > self.upto.incarnation {
@@ -117,7 +119,7 @@ impl Replay {
     }
 }
 
-/// The word and the bit of a sequence number.
+/// Returns the word and the bit of a sequence number.
 fn place(sequence: u64) -> (usize, u64) {
     let slot = sequence % WINDOW;
     // Below 1024, so it fits.

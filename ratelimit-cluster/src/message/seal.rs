@@ -1,7 +1,8 @@
-//! The outside of a message: who sent it, which one it is, and a signature over all of it.
+//! The envelope of a message: its sender, its number, and a signature of everything.
 //!
-//! HMAC-SHA256 (RFC 2104) with a secret that all nodes have. So whoever has no secret can neither make nor change a message.
-//! A node that has it could speak in the name of another, which is why a revoked node is to be given no new secret.
+//! HMAC-SHA256 (RFC 2104) with the shared secret of all nodes. Without the secret, messages can be
+//! neither created nor modified. A node with the secret could send in the name of another, which is
+//! why a revoked node must not get a new secret.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -11,25 +12,25 @@ use crate::bytes::{Reader, Writer, Wrong};
 use crate::name::NodeName;
 use crate::time::Millis;
 
-/// The version that this code writes, and the only one that it reads.
+/// The version that is written, and the only one that is accepted.
 pub const VERSION: u8 = 1;
 
 /// The longest message, in bytes.
 pub const MESSAGE_MAX: usize = 512 * 1024;
 
-/// The bytes of a signature.
+/// The length of a signature, in bytes.
 pub const SIGNATURE: usize = 32;
 
 const MAGIC: &[u8; 3] = b"RLC";
 
-/// What the nodes of a cluster know and nobody else.
+/// The shared secret of a cluster.
 #[derive(Clone)]
 pub struct Secret(Hmac<Sha256>);
 
 impl Secret {
-    /// A secret of any length; 32 random bytes are as good as it gets.
+    /// Creates a secret of any length. 32 random bytes are best.
     pub fn new(secret: &[u8]) -> Self {
-        // A key of any length is one for HMAC, so nothing of this fails.
+        // HMAC accepts keys of any length, so this cannot fail.
         Self(
             Hmac::new_from_slice(secret)
                 .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default())),
@@ -54,20 +55,20 @@ impl Secret {
     }
 }
 
-/// Which message of which node.
+/// Identifies a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The node that sent it.
+    /// The sender.
     pub node: NodeName,
-    /// Which life of the node: higher with each start.
+    /// The incarnation of the sender: higher with each start.
     pub incarnation: u64,
-    /// Which message of this life: higher with each message.
+    /// The number of the message in this incarnation: higher with each message.
     pub sequence: u64,
-    /// When it was sent, by the node's wall clock.
+    /// When it was sent, by the sender's wall clock.
     pub sent: Millis,
 }
 
-/// Writes a message.
+/// Creates a message.
 pub fn seal(secret: &Secret, header: &Header, body: &[u8]) -> Vec<u8> {
     let mut writer = Writer(Vec::with_capacity(body.len() + 128));
     writer.0.extend_from_slice(MAGIC);
@@ -82,10 +83,11 @@ pub fn seal(secret: &Secret, header: &Header, body: &[u8]) -> Vec<u8> {
     writer.0
 }
 
-/// Reads the outside of a message, and gives the inside.
+/// Checks a message, and returns its header and body.
 ///
 /// # Errors
-/// It is no message, too long, cut, of another version, or not signed with the secret.
+///
+/// It is no message, too long, truncated, of another version, or not signed with the secret.
 pub fn open<'a>(secret: &Secret, message: &'a [u8]) -> Result<(Header, &'a [u8]), Refusal> {
     if message.len() > MESSAGE_MAX {
         return Err(Refusal::Oversized {
@@ -99,7 +101,8 @@ pub fn open<'a>(secret: &Secret, message: &'a [u8]) -> Result<(Header, &'a [u8])
     if reader.bytes(MAGIC.len(), "the magic").ok() != Some(MAGIC.as_slice()) {
         return Err(Refusal::Foreign);
     }
-    // The version and the name are where they are in every version, so that this can be said of a newer one.
+    // Every version has the version and the name in the same place, so that a newer one can be
+    // named.
     let wrong = |wrong: Wrong| Refusal::Cut { wrong };
     let version = reader.byte("the version").map_err(wrong)?;
     let node = reader.name().map_err(wrong)?;

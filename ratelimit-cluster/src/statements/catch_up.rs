@@ -1,28 +1,30 @@
-//! What a node does about statements of another one that it misses.
+//! Catches up with missing statements of another node.
 //!
-//! Each report says what all statements of its node come to. Where what is held comes to something else twice in a row, the
-//! stored parts are read. Where that did not help, the node is asked to store again what differs (a store that failed over or
-//! was flushed has lost it), and they are read again. Each try waits longer than the one before.
+//! Each report has a digest of all statements of its node. If it differs from the known statements
+//! twice in a row, the stored parts are read. If that does not help, the node is asked to store the
+//! parts that differ again (a store that failed over or was flushed has lost them), and they are
+//! read again. Each try waits longer than the one before.
 
 use crate::time::Millis;
 
-/// The first tries are a second apart, so that a store that came back has been caught up with in 10 s.
+/// The interval of the first tries: one second, so that after an outage of the store all is known
+/// in 10 s.
 const WAIT_FIRST: Millis = 1_000;
-/// Those of a difference that stays, such as more statements than are taken from one node.
+/// The interval for a lasting difference, such as more statements than are accepted from one node.
 const WAIT_MOST: Millis = 60_000;
-/// How many tries come quickly.
+/// The number of tries with the short interval.
 const QUICK: u32 = 5;
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Read the stored parts.
+    /// Reads the stored parts.
     Fetch,
-    /// Ask the node to store them again.
+    /// Asks the node to store them again.
     Ask,
 }
 
-/// How it stands with one node.
+/// The progress with one node.
 #[derive(Clone, Debug, Default)]
 pub struct CatchUp {
     differs: u32,
@@ -32,7 +34,7 @@ pub struct CatchUp {
 }
 
 impl CatchUp {
-    /// Takes in whether what is held is what the node says that it stated; `monotonic` is the time.
+    /// Records whether the known statements match the digest of the node at time `monotonic`.
     pub fn compared(&mut self, is_same: bool, monotonic: Millis) -> Option<Step> {
         if is_same {
             *self = Self {
@@ -57,17 +59,18 @@ impl CatchUp {
         Some(step)
     }
 
-    /// Whether the stored parts were read, stored again, and are being read again: what is not in them then is stated no more.
+    /// Returns whether the stored parts are read again after they were stored again. Statements
+    /// missing then were withdrawn.
     pub fn is_second_reading(&self) -> bool {
         self.tries > 2
     }
 
-    /// Whether the last comparison found no difference.
+    /// Returns whether the last comparison found no difference.
     pub fn agrees(&self) -> bool {
         self.agreed && self.differs == 0
     }
 
-    /// Whether statements are missing.
+    /// Returns whether statements are missing.
     pub fn is_behind(&self) -> bool {
         self.differs >= 2
     }

@@ -1,4 +1,4 @@
-//! What many statements come to, in 16 bytes: the same for the same statements in any order.
+//! A digest of a set of statements in 16 bytes, independent of their order.
 
 use sha2::{Digest as _, Sha256};
 
@@ -6,44 +6,46 @@ use super::statement::{Statement, Subject};
 use crate::bytes::Writer;
 use crate::key::Key;
 
-/// How many statements, and the sum of their hashes. Two sets that differ have the same sum once in 2^64 times.
+/// The number of statements and the sum of their hashes. Different sets have the same sum with a
+/// probability of 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// How many.
+    /// The number of statements.
     pub count: u64,
     /// The sum of their hashes, modulo 2^64.
     pub sum: u64,
 }
 
 impl Digest {
-    /// With one more statement.
+    /// Adds a statement.
     pub fn add(&mut self, hash: u64) {
         self.count = self.count.wrapping_add(1);
         self.sum = self.sum.wrapping_add(hash);
     }
 
-    /// With one less.
+    /// Removes a statement.
     pub fn remove(&mut self, hash: u64) {
         self.count = self.count.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(hash);
     }
 }
 
-/// The hash of a statement.
+/// Returns the hash of a statement.
 pub fn hash<K: Key>(statement: &Statement<K>) -> u64 {
     let mut writer = Writer::default();
     statement.write(&mut writer);
     hash_bytes(&writer.0)
 }
 
-/// The hash of what a statement is about.
+/// Returns the hash of a subject.
 pub fn hash_subject<K: Key>(subject: &Subject<K>) -> u64 {
     let mut writer = Writer::default();
     subject.write(&mut writer);
     hash_bytes(&writer.0)
 }
 
-/// The first 8 bytes of SHA-256: nobody finds two inputs with one hash by trying fewer than 2^32.
+/// Returns the first 8 bytes of SHA-256. Finding two inputs with the same hash takes about 2^32
+/// tries.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     Sha256::digest(bytes)
         .iter()

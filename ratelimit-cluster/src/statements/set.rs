@@ -14,7 +14,8 @@ use crate::key::Key;
 use crate::name::NodeName;
 use crate::time::{Millis, Stamp};
 
-/// A statement is held so long after its end: the clocks of two nodes may differ by as much, and what ended on one counts on the other.
+/// How long a statement is kept after its end: the largest difference between the clocks of two
+/// nodes, as it may still count on the other one.
 pub const HELD_AFTER_END: Millis = 120_000;
 
 /// Statements of all nodes.
@@ -24,7 +25,7 @@ pub struct StatementSet<K> {
     authors: BTreeMap<NodeName, Author<K>>,
 }
 
-/// A statement that is held, beside its subject.
+/// A known statement, without its subject.
 #[derive(Clone, Debug)]
 struct Held {
     author: NodeName,
@@ -33,16 +34,18 @@ struct Held {
     until: Millis,
     note: Arc<str>,
     hash: u64,
-    /// Until when an older one would count that it took the place of: an old message may bring that back, so it is held so long.
+    /// The end of an older statement that this one replaced. It is kept until then, because an old
+    /// message may contain the replaced one.
     replaced_until: Millis,
-    /// Whether it is held only for that.
+    /// Whether it is kept only for that.
     is_over: bool,
-    /// Whether its author is known to state it still. One that lost its memory does not, and what it said counts on to its end.
+    /// Whether its author is known to still state it. An author that lost its memory does not, and
+    /// its statements count until their ends.
     is_confirmed: bool,
 }
 
 impl Held {
-    /// When it has ended, or is needed no longer.
+    /// Returns when it has ended, or is no longer needed.
     fn end(&self) -> Millis {
         if self.is_over {
             self.replaced_until
@@ -61,28 +64,28 @@ impl Held {
         }
     }
 
-    /// Whether it ends something that would count else.
+    /// Returns whether it ends other statements early.
     fn ends_others(&self) -> bool {
         self.verb == Verb::Lifts || self.replaced_until > self.until
     }
 }
 
-/// A statement that ended others, and until when the one that it took the place of would count.
+/// A statement that ended others, and the end of the one that it replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Ended<K> {
     /// The statement.
     #[serde(flatten)]
     pub statement: Statement<K>,
-    /// Until when.
+    /// The end of the replaced statement.
     pub replaced_until: Millis,
 }
 
-/// What is held of one node.
+/// The statements of one node.
 #[derive(Clone, Debug, SmartDefault)]
 struct Author<K> {
-    /// When each ends, or is needed no longer.
+    /// When each ends, or is no longer needed.
     ends: BTreeSet<(Millis, Subject<K>, Verb)>,
-    /// Those that end others.
+    /// Statements that end others.
     ending: BTreeSet<(Subject<K>, Verb)>,
     confirmed: Digest,
 }
@@ -90,16 +93,16 @@ struct Author<K> {
 /// What is in force about a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
-    /// Until when.
+    /// The end.
     pub until: Millis,
-    /// Who said so: of several nodes the one with the latest end.
+    /// The author: of several nodes, the one with the latest end.
     pub by: NodeName,
-    /// Why.
+    /// The note.
     pub note: Arc<str>,
 }
 
 impl<K: Key> StatementSet<K> {
-    /// Takes a statement of a node in; says whether anything changed.
+    /// Adds a statement of a node. Returns whether anything changed.
     pub fn merge(&mut self, author: &NodeName, statement: &Statement<K>) -> bool {
         let hash = hash(statement);
         let held = self.held.entry(statement.subject.clone()).or_default();
@@ -149,7 +152,7 @@ impl<K: Key> StatementSet<K> {
         true
     }
 
-    /// Takes in a statement of before a restart that ended others.
+    /// Restores a statement from before a restart that ended others.
     pub fn recall(&mut self, author: &NodeName, ended: &Ended<K>) {
         let Statement { subject, verb, .. } = &ended.statement;
         self.merge(author, &ended.statement);
@@ -162,7 +165,8 @@ impl<K: Key> StatementSet<K> {
         }
     }
 
-    /// The statements that ended others, with their authors: what nobody may forget before the ends of those.
+    /// Returns the statements that ended others, with their authors. They must be kept until the
+    /// ends of those.
     pub fn ended(&self) -> impl Iterator<Item = (NodeName, Ended<K>)> {
         let places = self.authors.iter().flat_map(|(name, author)| {
             let of_author = author.ending.iter();
@@ -178,7 +182,7 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// Whether a statement would change anything.
+    /// Returns whether a statement would change anything.
     pub fn is_news(&self, author: &NodeName, statement: &Statement<K>) -> bool {
         let old = self.find(author, &statement.subject, statement.verb);
         old.is_none_or(|old| {
@@ -186,11 +190,11 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// What is in force about a subject, by the statements of the nodes that `counts` tells; none of them for longer than `longest`
-    /// tells for its node.
+    /// Returns what is in force about a subject, by the statements of the nodes that `counts`
+    /// accepts. No statement lasts longer than `longest` says for its node.
     ///
-    /// A lift takes away what has no later stamp and no later end. So it ends after all that it takes away, and what it never
-    /// saw and ends later stays.
+    /// A lift removes statements with a stamp and an end that are not later than its own. So it
+    /// ends after all that it removes, and unknown statements that end later stay.
     pub fn in_force(
         &self,
         subject: &Subject<K>,
@@ -214,7 +218,7 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// Who says so and is not lifted, each until when.
+    /// Returns the authors of statements that are not lifted, with their ends.
     pub fn sayers(
         &self,
         subject: &Subject<K>,
@@ -225,7 +229,7 @@ impl<K: Key> StatementSet<K> {
             .map(|held| (&held.author, held.until))
     }
 
-    /// Who lifted what a node said and would hold still: the one who did so last.
+    /// Returns the node that last lifted a statement of a node before its end.
     pub fn lifter(
         &self,
         author: &NodeName,
@@ -243,8 +247,9 @@ impl<K: Key> StatementSet<K> {
         Some(last.author.clone())
     }
 
-    /// The lift by others of what a node said and would hold still, where the node lifts it no such way itself. It takes away what theirs
-    /// and the node's own lift do, and no more.
+    /// Returns the lifts by others of a node's statement that would still count, unless the node
+    /// lifts it in the same way. The result removes what theirs and the node's own lift do, and
+    /// nothing beyond that.
     pub fn lift_by_others(
         &self,
         author: &NodeName,
@@ -265,7 +270,7 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// Whether anything is held that a node stated about a subject.
+    /// Returns whether there is a statement of a node about a subject.
     pub fn holds(&self, author: &NodeName, subject: &Subject<K>) -> bool {
         let held = self.held.get(subject);
         held.is_some_and(|held| held.iter().any(|held| held.author == *author))
@@ -297,12 +302,12 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// The latest end of anything that is held about a subject: how long a lift of it has to last.
+    /// Returns the latest end of all statements about a subject, which a lift must cover.
     pub fn latest_end(&self, subject: &Subject<K>) -> Option<Millis> {
         self.held.get(subject)?.iter().map(|held| held.until).max()
     }
 
-    /// What a node's statements come to that end later than a time.
+    /// Returns the digest of a node's statements that end later than `after`.
     pub fn digest(&self, author: &NodeName, after: Millis) -> Digest {
         let Some(of_author) = self.authors.get(author) else {
             return Digest::default();
@@ -322,7 +327,8 @@ impl<K: Key> StatementSet<K> {
         digest
     }
 
-    /// A node's statements that end later than a time, and are known to be stated still, with their hashes.
+    /// Returns a node's statements that end later than a time and are known to still be stated,
+    /// with their hashes.
     pub fn of_author(
         &self,
         author: &NodeName,
@@ -342,7 +348,7 @@ impl<K: Key> StatementSet<K> {
             })
     }
 
-    /// What a node's statements come to part by part, of 2 to the power of `bits`.
+    /// Returns the digests of a node's statements by part, for 2 to the power of `bits` parts.
     pub fn part_digests(&self, author: &NodeName, after: Millis, bits: u8) -> Vec<u64> {
         let mut digests = vec![0u64; 1 << bits];
         for (statement, hash) in self.of_author(author, after) {
@@ -353,7 +359,8 @@ impl<K: Key> StatementSet<K> {
         digests
     }
 
-    /// Takes in that a node does not state something any more that it stated up to a stamp: it counts on, and is left out of digests.
+    /// Records that a node no longer states something up to a stamp. It still counts, but is left
+    /// out of digests.
     pub fn unconfirm(
         &mut self,
         author: &NodeName,
@@ -381,14 +388,14 @@ impl<K: Key> StatementSet<K> {
         }
     }
 
-    /// How many statements of a node are held.
+    /// Counts the statements of a node.
     pub fn count(&self, author: &NodeName) -> usize {
         self.authors
             .get(author)
             .map_or(0, |author| author.ends.len())
     }
 
-    /// What a node stated about.
+    /// Returns the subjects of a node's statements.
     pub fn subjects_of(&self, author: &NodeName) -> impl Iterator<Item = &Subject<K>> {
         self.authors
             .get(author)
@@ -397,12 +404,12 @@ impl<K: Key> StatementSet<K> {
             .map(|(_, subject, _)| subject)
     }
 
-    /// All that anybody stated about.
+    /// Returns the subjects of all statements.
     pub fn subjects(&self) -> impl Iterator<Item = &Subject<K>> {
         self.held.keys()
     }
 
-    /// Forgets what ended long ago.
+    /// Deletes statements that ended long ago.
     pub fn forget_ended(&mut self, wall: Millis) {
         for (name, author) in &mut self.authors {
             while let Some((until, subject, verb)) = author.ends.first().cloned() {

@@ -1,4 +1,4 @@
-//! One statement of one node.
+//! A statement of a node.
 
 use std::sync::Arc;
 
@@ -11,47 +11,47 @@ use crate::time::{Millis, Stamp};
 
 /// The longest note, in bytes.
 pub const NOTE_MAX: usize = 200;
-/// The longest text of limits, in bytes. A node is to state few of them: a message has to have room.
+/// The longest text of limits, in bytes. It is small because a message must have room for it.
 pub const LIMITS_MAX: usize = 1_500;
 
-/// What a statement is about.
+/// The subject of a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject<K> {
-    /// The key is banned.
+    /// Bans the key.
     Ban(K),
-    /// The key is allowed.
+    /// Allows the key.
     Allow(K),
-    /// The key has limits, which the note says.
+    /// Sets the limits in the note for the key.
     Limits(K),
-    /// What the node stated does not count, and nothing that it sends is read.
+    /// Revokes the node: its statements do not count, and its messages are not read.
     Node(NodeName),
 }
 
-/// Whether it is so, or no longer.
+/// Whether a statement makes or lifts something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(from = "bool", into = "bool")]
 pub enum Verb {
-    /// It is so, until the end.
+    /// In force until the end.
     Says,
-    /// What was said before, and ends no later than this, does not count.
+    /// Lifts earlier statements that end no later than this one.
     Lifts,
 }
 
-/// What a node states.
+/// A statement of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Statement<K> {
-    /// What it is about.
+    /// The subject.
     #[serde(flatten)]
     pub subject: Subject<K>,
-    /// Whether it is so.
+    /// Whether it makes or lifts something.
     #[serde(rename = "lifts")]
     pub verb: Verb,
-    /// When it was stated, in an order that all nodes agree on.
+    /// When it was made, in an order that all nodes agree on.
     pub stamp: Stamp,
-    /// Until when it counts, by the wall clock.
+    /// Its end, by the wall clock.
     pub until: Millis,
-    /// Why, for people.
+    /// The reason, for users.
     pub note: Arc<str>,
 }
 
@@ -68,7 +68,7 @@ impl From<Verb> for bool {
 }
 
 impl<K> Subject<K> {
-    /// The longest note about it, in bytes.
+    /// Returns the longest note for the subject, in bytes.
     pub fn note_max(&self) -> usize {
         match self {
             Self::Limits(_) => LIMITS_MAX,
@@ -76,7 +76,7 @@ impl<K> Subject<K> {
         }
     }
 
-    /// A note about it, of at most [`Subject::note_max`] bytes.
+    /// Returns a note of at most [`Subject::note_max`] bytes.
     pub fn note(&self, text: &str) -> Arc<str> {
         text.get(..text.floor_char_boundary(self.note_max()))
             .unwrap_or_default()
@@ -85,7 +85,7 @@ impl<K> Subject<K> {
 }
 
 impl<K: Key> Subject<K> {
-    /// Writes what it names.
+    /// Serializes the subject.
     pub(crate) fn write(&self, writer: &mut Writer) {
         match self {
             Self::Ban(key) | Self::Allow(key) | Self::Limits(key) => writer.key(key),
@@ -95,7 +95,7 @@ impl<K: Key> Subject<K> {
 }
 
 impl<K: Key> Statement<K> {
-    /// Writes it: into a message, and for its hash.
+    /// Serializes the statement, for messages and for its hash.
     pub(crate) fn write(&self, writer: &mut Writer) {
         let kind = match &self.subject {
             Subject::Ban(_) => 0,
@@ -110,7 +110,7 @@ impl<K: Key> Statement<K> {
         writer.bytes(self.note.as_bytes());
     }
 
-    /// Reads what [`Statement::write`] wrote.
+    /// Parses the output of [`Statement::write`].
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Wrong> {
         let kind = reader.byte("a statement")?;
         let subject = match kind >> 1 {

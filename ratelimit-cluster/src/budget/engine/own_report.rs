@@ -1,4 +1,4 @@
-//! What a node reports of a period, and promises for the one after next.
+//! Creates the report of a period, and the claims for the period after the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,20 @@ use crate::key::Key;
 use crate::message::ENTRIES_MAX;
 use crate::name::NodeName;
 
-/// What a report is made from.
+/// The inputs of a report.
 struct Before<'a, K> {
     members: &'a [NodeName],
     size: u64,
-    /// What the others reported of the period before.
+    /// The reports of the others for the previous period.
     reported: Reported<'a, K>,
-    /// What this node may admit.
+    /// The amounts that this node may admit.
     amounts: &'a BTreeMap<K, u64>,
 }
 
 impl<K: Key> Budget<K> {
-    /// What is reported of the period that is over, and promised for the one after next. Keys that others need and this node does
-    /// not are given up at once: in the period that begins it has the newcomer's part of them.
+    /// Creates the report of the period that has ended, with claims for the period after the next.
+    /// Keys that only others need are given up at once: in the period that begins, this node has
+    /// the newcomer's part of them.
     pub(super) fn report(
         &mut self,
         period: u64,
@@ -123,7 +124,7 @@ impl<K: Key> Budget<K> {
         Some(report)
     }
 
-    /// What is reported of a key of which this node needs more than half of what it has.
+    /// Returns the entry of a key of which this node needs more than half of its share.
     fn busy(
         &self,
         count: Count<K>,
@@ -148,7 +149,8 @@ impl<K: Key> Budget<K> {
         })
     }
 
-    /// What is claimed of a key that this node is not asked for: more where its source may come again, within what the others leave to it.
+    /// Returns the claim for a key without demand here: more if its source is expected to return,
+    /// within what the others leave.
     fn claim_idle(&self, limit: &Limit, key: &K, size: u64) -> u64 {
         let periods = (limit.window / self.period_length).max(1);
         let expected = self.visits.expected(key).saturating_mul(periods);
@@ -157,8 +159,8 @@ impl<K: Key> Budget<K> {
         most.max(limit.newcomer(size))
     }
 
-    /// What is claimed of a busy key: its part if nobody claimed anything, within what is everybody's right, and within what the others
-    /// leave to it now.
+    /// Returns the claim for a busy key: the part it would have if no node claimed anything, capped
+    /// by limit / nodes and by what the others leave now.
     fn claim(&self, limit: &Limit, demand: u64, key: &K, before: &Before<'_, K>) -> u64 {
         let size = before.size;
         let unknown = size - before.members.len() as u64;
@@ -172,7 +174,7 @@ impl<K: Key> Budget<K> {
         others.push((wish(0, limit.amount, 0), missing));
         let parts = divide(limit, size, mine, &others, 0);
         let (least, most) = (limit.newcomer(size), limit.equal(size));
-        // Where a report is missing, nobody knows what is left: each has the same then.
+        // If a report is missing, the rest is unknown, and every node gets the same.
         let left = self.reserved.get(key).copied().filter(|_| missing == 0);
         let most = left.map_or(most, |left| left.clamp(least, most));
         parts.mine.clamp(least, most)

@@ -1,4 +1,5 @@
-//! What the other members reported of a period, by key: a report is looked through once, and not once for each key.
+//! The reports of the other members for a period, grouped by key, so that each report is read only
+//! once.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +8,23 @@ use crate::budget::{Entry, Report};
 use crate::key::Key;
 use crate::name::NodeName;
 
-/// The reports of all members but one, of one period and one view.
+/// The reports of all other members, of one period and one view.
 pub(super) struct Reported<'a, K> {
     entries: BTreeMap<&'a K, Vec<Line<'a, K>>>,
-    /// How many reported, and how many of them had this node's report of the period before.
+    /// The number of reports, and of those whose sender had this node's previous report.
     pub reporters: Reporters,
-    /// The places of the members whose reports are missing.
+    /// The positions of members whose reports are missing.
     pub missing: Vec<usize>,
 }
 
-/// What a member reported of a key.
+/// A member's report of a key.
 pub(super) struct Line<'a, K> {
     pub place: u64,
     pub entry: &'a Entry<K>,
-    /// Whether it had this node's report of the period before.
+    /// Whether it had this node's report of the previous period.
     has_heard: bool,
 }
 
-/// How many members reported.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reporters {
     pub all: u64,
@@ -69,19 +69,19 @@ impl<'a, K: Key> Reported<'a, K> {
         }
     }
 
-    /// What the others reported of a key, in the order of their places.
+    /// Returns the reports of a key, ordered by the positions of the members.
     pub fn lines(&self, key: &K) -> &[Line<'a, K>] {
         self.entries.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The keys that others reported, each with what they reported.
+    /// Returns the reported keys with their reports.
     pub fn keys(&self) -> impl Iterator<Item = (&'a K, &[Line<'a, K>])> {
         self.entries
             .iter()
             .map(|(key, lines)| (*key, lines.as_slice()))
     }
 
-    /// How many of those that reported said nothing of a key.
+    /// Counts the reports that do not contain a key.
     pub fn silent(&self, key: &K) -> Reporters {
         let lines = self.lines(key);
         let have_heard = lines.iter().filter(|line| line.has_heard).count() as u64;

@@ -1,4 +1,4 @@
-//! The shares of a period, from the reports of two periods before.
+//! Computes the shares of a period from the reports of two periods before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::budget::{Held, Limit, Share};
 use crate::key::Key;
 
 impl<K: Key> Budget<K> {
-    /// What this node may admit of each key in a period, where that is not what it may admit of every key.
+    /// Computes this node's share of each key in a period, if it differs from the default.
     pub(super) fn divide(
         &mut self,
         period: u64,
@@ -62,7 +62,7 @@ impl<K: Key> Budget<K> {
         amounts
     }
 
-    /// What may pass of a key in the long run, after all that was reported of a period.
+    /// Updates the long-term rate of a key with all reports of a period.
     fn rate(&self, own: &Own<K>, reported: &Reported<'_, K>, key: &K, limit: &Limit) -> Rate {
         let others = reported.lines(key).iter().map(|line| line.entry);
         let passed = others
@@ -74,7 +74,8 @@ impl<K: Key> Budget<K> {
         before.after(limit, self.period_length, passed)
     }
 
-    /// Has shares with these amounts until the period ends, and with what was promised for the next one after it.
+    /// Sets shares with these amounts until the end of the period, and with the claims for the next
+    /// one after it.
     pub(super) fn lease(
         &mut self,
         period: u64,
@@ -91,7 +92,7 @@ impl<K: Key> Budget<K> {
                 known.filter_map(|key| Some((key.clone(), limit(key)?.newcomer(own.size)))),
             );
         } else {
-            // Nothing was promised for the next period, so what held before holds on.
+            // There are no claims for the next period, so the previous divisor stays.
             self.sizes.1 = self.sizes.1.max(self.members.size());
             let kept = amounts.iter().filter_map(|(key, amount)| {
                 let most = limit(key)?.equal(self.sizes.1);
@@ -113,8 +114,8 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// This node's part of a key that is busy somewhere, and what the others have. What it does not know of another one is taken for the
-    /// worst. With what nodes hold, nobody has less than that.
+    /// Returns this node's part of a key that is busy somewhere, and the total of the others.
+    /// Unknown reports are replaced by the worst case. No node gets less than it already uses.
     fn parts(
         &self,
         period: u64,
@@ -131,7 +132,8 @@ impl<K: Key> Budget<K> {
         };
         let mine = own.report.entry(key);
         let my_place = own.members.binary_search(&self.me).unwrap_or_default();
-        // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
+        // A node that heard that this node was busy with the key keeps the newcomer's part of it,
+        // unless it is busy itself.
         let was_busy = self
             .own
             .get(&period.saturating_sub(1))
@@ -166,7 +168,8 @@ pub(super) fn wish(claim: u64, demand: u64, place: u64) -> Wish {
     }
 }
 
-/// With how much of a window a node admits so much more in a period. What is left of a window that ends is admitted as well as the new one.
+/// Returns the usage of a window with which a node admits `more` in a period. The rest of a window
+/// that ends is admitted in addition to the new one.
 fn most(held: Held, more: u64) -> u64 {
     if held.ending == 0 || held.ending >= more {
         return held.then.saturating_add(more);

@@ -1,34 +1,34 @@
-//! When this node was busy with keys last: a source that came for a moment and left is likely to come again.
+//! Remembers when this node was busy with keys: a source that came briefly is likely to return.
 //!
-//! A share follows a source within three periods. One that goes on sooner would find on each node what an idle one has. So a node that such
-//! a source left keeps its equal part for a while.
+//! A share follows a source within three periods. A source that moves on earlier would find the
+//! share of an idle node everywhere. So a node that such a source has left keeps its equal part for
+//! a while.
 
 use std::collections::BTreeMap;
 
 use crate::key::Key;
 
-/// A share has followed a visit that lasts for so many tenths of a period.
+/// The duration of a visit, in tenths of a period, after which the share has followed.
 const FOLLOWED_TENTHS: u128 = 26;
 
-/// After so many periods a source is not expected any more.
+/// The number of periods after which a source is no longer expected.
 const AWAY: u64 = 12;
 
-/// Visits of sources.
 #[derive(Clone, Debug)]
 pub struct Visits<K> {
     visits: BTreeMap<K, Visit>,
-    /// The last period that was noted.
+    /// The last recorded period.
     noted: Option<u64>,
 }
 
-/// The last time for which a source came to this node.
+/// The last visit of a source to this node.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     /// The last period of it.
     last: u64,
-    /// What was asked for in all its periods.
+    /// The demand in all its periods.
     asked: u64,
-    /// The most in one of them.
+    /// The highest demand in one of them.
     peak: u64,
 }
 
@@ -42,8 +42,8 @@ impl<K> Default for Visits<K> {
 }
 
 impl<K: Key> Visits<K> {
-    /// Notes the keys that this node was busy with in a period, and what was asked for. Where periods were missed, that is of more than one,
-    /// and tells of no visit.
+    /// Records the keys that were busy on this node in a period, with their demand. After missed
+    /// periods, the demand covers several of them and says nothing about visits.
     pub fn note(&mut self, period: u64, busy: impl IntoIterator<Item = (K, u64)>) {
         if self.noted.replace(period).map(|noted| noted + 1) != Some(period) {
             self.visits.clear();
@@ -65,8 +65,9 @@ impl<K: Key> Visits<K> {
         }
     }
 
-    /// How much a period the source of a key asks for when it comes again, where it was here for a moment and is not here now. One that
-    /// asks for the same all the time has asked for as many peaks as it stayed periods.
+    /// Returns the demand per period that is expected from a key's source when it returns, if it
+    /// came briefly and is gone now. With a constant demand, the total divided by the peak is the
+    /// number of periods.
     pub fn expected(&self, key: &K) -> u64 {
         let is_short = |visit: &&Visit| {
             u128::from(visit.asked) * 10 < u128::from(visit.peak) * FOLLOWED_TENTHS
