@@ -4,7 +4,14 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::prefix_filter::{self, Levels};
+use crate::{
+    Cursor, Flow,
+    parse::{
+        Payload, ipv4,
+        ipv6::{self, Walk},
+    },
+    prefix_filter::{self, Levels},
+};
 
 /// What a frame carries; a label of the counters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,11 +44,23 @@ pub trait Address: Copy + Eq + 'static {
     /// The family of this type.
     const FAMILY: Family;
 
+    /// What the headers in front of a packet of the family say that follows.
+    const PAYLOAD: Payload;
+
     /// The length of an address in bits.
     const BITS: u8;
 
     /// How the [`prefix_filter`] divides the lengths of prefixes.
     const LEVELS: Levels;
+
+    /// The flow of the packet at `cursor`, which is moved behind its network header. `walk` looks through the extension headers of IPv6.
+    fn flow<'a>(
+        cursor: &mut Cursor<'a>,
+        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<Flow<Self>>;
+
+    /// Where the packet at `cursor` comes from, and where it goes to.
+    fn addresses(cursor: Cursor<'_>) -> Option<[Self; 2]>;
 
     /// The bits of `self` that `mask` keeps.
     fn masked(self, mask: Self) -> Self;
@@ -255,8 +274,22 @@ mod link_local {
 
 impl Address for Ipv4 {
     const FAMILY: Family = Family::Ipv4;
+    const PAYLOAD: Payload = Payload::Ipv4;
     const BITS: u8 = 32;
     const LEVELS: Levels = prefix_filter::IPV4;
+
+    #[inline(always)]
+    fn flow<'a>(
+        cursor: &mut Cursor<'a>,
+        _: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<Flow<Self>> {
+        ipv4::flow(cursor)
+    }
+
+    #[inline(always)]
+    fn addresses(cursor: Cursor<'_>) -> Option<[Self; 2]> {
+        ipv4::addresses(cursor)
+    }
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
@@ -372,8 +405,22 @@ impl Address for Ipv4 {
 
 impl Address for Ipv6 {
     const FAMILY: Family = Family::Ipv6;
+    const PAYLOAD: Payload = Payload::Ipv6;
     const BITS: u8 = 128;
     const LEVELS: Levels = prefix_filter::IPV6;
+
+    #[inline(always)]
+    fn flow<'a>(
+        cursor: &mut Cursor<'a>,
+        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<Flow<Self>> {
+        ipv6::flow(cursor, walk)
+    }
+
+    #[inline(always)]
+    fn addresses(cursor: Cursor<'_>) -> Option<[Self; 2]> {
+        ipv6::addresses(cursor)
+    }
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {

@@ -35,7 +35,7 @@ pub use self::{
     cookie::{Key, Message},
     next_packets::Counted,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
-    segment::{InSegment, Place, Segment},
+    segment::{Place, Segment, segment, upper},
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
@@ -158,7 +158,7 @@ pub fn judge_datagram<A: Address>(
 /// Whether the packet in `frame`, a cursor at its front, may be forged: its source has to prove itself, and has not, or by a RST alone.
 /// Nothing is counted.
 #[inline(always)]
-pub fn is_unproved<A: InSegment>(
+pub fn is_unproved<A: Address>(
     source: &A,
     frame: Cursor<'_>,
     link_layer: LinkLayer,
@@ -170,7 +170,7 @@ pub fn is_unproved<A: InSegment>(
     let Some(rules) = state.rules() else {
         return false;
     };
-    if let Some(segment) = A::segment(frame, link_layer, upper) {
+    if let Some(segment) = segment::<A>(frame, link_layer, upper) {
         return segment.asks_for_connection()
             && !state.is_acknowledged(source, now)
             && (is_for_queries(&segment, rules, now, state)

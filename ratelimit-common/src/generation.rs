@@ -14,6 +14,15 @@ pub enum Generation {
 }
 
 impl Generation {
+    /// The one with this number, of which one bit is read.
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number & 1 {
+            0 => Self::First,
+            _ => Self::Second,
+        }
+    }
+
     /// The one that is not this.
     pub const fn other(self) -> Self {
         match self {

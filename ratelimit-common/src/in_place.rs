@@ -2,7 +2,7 @@
 
 use crate::{
     Address, Arrival, Cursor, Flow, Instant, Ipv4, Ipv6, Policy, Tables,
-    challenge::{self, ChallengeState, InSegment, query},
+    challenge::{self, ChallengeState, query},
     charge::outcome::Outcome,
     classify::{self, Classified, Wanted},
     detection, established,
@@ -56,7 +56,7 @@ impl<T: InPlace> Placement for T {
 
 impl<A, T> FamilyPlacement<A> for T
 where
-    A: InSegment,
+    A: Address,
     T: InPlace + FamilyTables<A> + Store<A> + ChallengeState<A>,
 {
     fn challenge(
@@ -78,7 +78,7 @@ where
             return outcome;
         }
         let upper = flow.upper;
-        if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
+        if let Some(segment) = challenge::segment::<A>(frame, self.link_layer(), upper) {
             let classes = |headers| {
                 let wanted = Wanted::by_challenge(headers);
                 classify::classes(frame, upper, wanted, self)

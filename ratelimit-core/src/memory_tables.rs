@@ -23,9 +23,9 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        Asked, ChallengeState, InSegment, Key, On, Rules, Shared, Verified,
+        Asked, ChallengeState, Key, On, Rules, Shared, Verified,
         cookie::{self, Message},
-        is_unproved,
+        is_unproved, upper,
     },
     charge::{Outcome, Refusal},
     class::Property,
@@ -413,7 +413,9 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
     /// Looks among the connections that were added with [`MemoryTables::connect`].
     fn is_connected(&self, frame: Cursor<'_>) -> bool {
-        let connection = A::connection(frame, self.link_layer(), self.inner(frame));
+        let (link_layer, inner) = (self.link_layer(), self.inner(frame));
+        let wanted = parse::Wanted::Segment;
+        let connection = Connection::of(frame, link_layer, inner, wanted, ipv6::walk, |it| it);
         connection.is_some_and(|connection| A::family(self.tables).has(&connection))
     }
 
@@ -422,7 +424,7 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         if self.inner(frame) != Inner::NONE {
             return false;
         }
-        let Some(upper) = A::upper(frame, link_layer, ipv6::walk) else {
+        let Some(upper) = upper::<A>(frame, link_layer, ipv6::walk) else {
             return false;
         };
         let classes = |headers| {
@@ -570,43 +572,19 @@ impl<A: InMemory> Store<A> for At<'_> {
 }
 
 /// The address families, each with its part of the tables.
-trait InMemory: Address + InSegment + IpAddress + std::hash::Hash + Default {
+trait InMemory: Address + IpAddress + std::hash::Hash + Default {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
-
-    /// The ends of a whole TCP segment.
-    fn connection(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        inner: Inner,
-    ) -> Option<Connection<Self>>;
 }
 
 impl InMemory for Ipv4 {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
         &tables.ipv4
     }
-
-    fn connection(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        inner: Inner,
-    ) -> Option<Connection<Self>> {
-        Connection::of_ipv4(frame, link_layer, inner, parse::Wanted::Segment)
-    }
 }
 
 impl InMemory for Ipv6 {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
         &tables.ipv6
-    }
-
-    fn connection(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        inner: Inner,
-    ) -> Option<Connection<Self>> {
-        let wanted = parse::Wanted::Segment;
-        Connection::of_ipv6(frame, link_layer, inner, wanted, ipv6::walk, |it| it)
     }
 }
 

@@ -23,10 +23,9 @@ use ratelimit_common::{
 use crate::{
     clock,
     first::First as _,
-    frame, interface,
+    frame, headers, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
-    subprograms,
 };
 
 /// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
@@ -40,47 +39,46 @@ pub fn offer(context: *mut xdp_md, verdict: Verdict) {
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
-    let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
-    let observed = number >= DropReason::ALL.len() as u64;
-    let number = if observed {
-        number.wrapping_sub(DropReason::ALL.len() as u64)
-    } else {
-        number
-    };
-    let capture = CAPTURE.get();
-    let (Some(tally), Some(reason)) = (
-        CAPTURE_TALLY.get_ptr_mut(interface::slot()),
-        DropReason::from_number(number as u8),
-    ) else {
-        return 0;
-    };
-    let at = clock::precise();
-    if !capture.is_on(at) {
-        return 0;
-    }
-    if !capture.has_reason(reason) || !has_source(context, capture) {
-        return 0;
-    }
-    // SAFETY: the tally belongs to this CPU. Where programs interrupt each other, it may count a packet too few.
-    let tally = unsafe { &mut *tally };
-    if tally.choose(capture, at) {
-        let head = Head {
-            at_ns: at.as_nanos(),
-            // SAFETY: the helper reads the length of the frame that the context describes.
-            frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
-            kept_bytes: 0,
-            interface: interface::slot(),
-            reason: reason as u8,
-            observed: observed.into(),
-            link_layer: interface::link_layer().number() as u8,
-            reserved: 0,
+subprogram! {
+    fn capture_packet(context: *mut xdp_md, verdict: u64) {
+        let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
+        let observed = number >= DropReason::ALL.len() as u64;
+        let number = if observed {
+            number.wrapping_sub(DropReason::ALL.len() as u64)
+        } else {
+            number
         };
-        copy(context, head, capture.snap, tally);
+        let capture = CAPTURE.get();
+        let (Some(tally), Some(reason)) = (
+            CAPTURE_TALLY.get_ptr_mut(interface::slot()),
+            DropReason::from_number(number as u8),
+        ) else {
+            return;
+        };
+        let at = clock::precise();
+        if !capture.is_on(at) {
+            return;
+        }
+        if !capture.has_reason(reason) || !has_source(context, capture) {
+            return;
+        }
+        // SAFETY: the tally belongs to this CPU. Where programs interrupt each other, it may count a packet too few.
+        let tally = unsafe { &mut *tally };
+        if tally.choose(capture, at) {
+            let head = Head {
+                at_ns: at.as_nanos(),
+                // SAFETY: the helper reads the length of the frame that the context describes.
+                frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
+                kept_bytes: 0,
+                interface: interface::slot(),
+                reason: reason as u8,
+                observed: observed.into(),
+                link_layer: interface::link_layer().number() as u8,
+                reserved: 0,
+            };
+            copy(context, head, capture.snap, tally);
+        }
     }
-    0
 }
 
 /// Whether the packet of `context` has a source that is captured.
@@ -89,7 +87,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     if capture.has_all_sources() {
         return true;
     }
-    let inner = subprograms::inner(context);
+    let inner = headers::inner(context);
     let context = XdpContext::new(context);
     let (mut cursor, _) = frame::again(&context);
     match parse::network(&mut cursor, interface::link_layer(), inner) {

@@ -1,36 +1,30 @@
-//! The state of the challenge, in BPF maps, and the answer in place of the question: a SYN-ACK with a cookie, or a DNS answer with TC set.
+//! The state of the challenge, in BPF maps.
 
-use aya_ebpf::{
-    bindings::{
-        xdp_action::{XDP_DROP, XDP_TX},
-        xdp_md,
-    },
-    helpers::bpf_xdp_adjust_tail,
-    programs::XdpContext,
-};
+mod answer;
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Instant, Settings,
+    Cursor, Instant, Settings,
     challenge::{
-        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared, Verified,
-        answer::{self, Cookies, Front, ListenerCookie},
-        answer_limit,
-        cookie::Message,
-        options::{self, Request, Written},
+        self, Asked, ChallengeState, Counted, Key, Message, On, Rules, Segment, Shared, Verified,
+        answer_limit, query,
     },
     generation::Generation,
     layout,
     of_cpu::OfCpu,
+    parse::{Inner, transport::UpperLayer},
 };
 
+pub use self::answer::answer;
 use crate::{
-    clock,
-    family::FamilyCode,
+    classify,
     first::First as _,
-    frame, interface, interruption,
+    frame, headers, interface, interruption, listener,
     map_words::MapWord,
-    maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, OF_CPU},
+    maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, FamilyMaps, OF_CPU},
     settings::settings,
-    subprograms, suspended,
+    subprogram::{on_stack, opaque, opaque_pointer, opaque_ref},
+    suspended,
 };
 
 /// The challenge by the rules of the generation of settings, for the packet of a context.
@@ -58,7 +52,7 @@ impl MapChallenge {
     /// Where it is asked for: most packets have no need of it.
     #[inline(always)]
     fn generation(&self) -> Generation {
-        Settings::from_bits(subprograms::unknown(self.settings.to_bits())).generation()
+        Settings::from_bits(opaque(self.settings.to_bits())).generation()
     }
 
     /// What this CPU keeps; `None` where programs on one interrupt each other.
@@ -74,7 +68,7 @@ impl MapChallenge {
     }
 }
 
-impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
+impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn rules(&self) -> Option<&Rules> {
         Some(CHALLENGE.get().of(self.generation()))
@@ -82,23 +76,23 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn cookie(&self, message: &Message) -> u32 {
-        subprograms::cookie(message)
+        answer::hash_cookie(message)
     }
 
     #[inline(always)]
     fn acknowledges_listener(&self, segment: &Segment<A>) -> bool {
-        subprograms::acknowledges_listener(self.context, segment.place, A::BITS > 32)
+        listener::acknowledges(self.context, segment.place, A::BITS > 32)
     }
 
     #[inline(always)]
     fn takes(&self, which: Shared, now: Instant) -> bool {
-        subprograms::take_of_challenge(which, self.generation(), now)
+        take(which, self.generation(), now)
     }
 
     #[inline(always)]
     fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
-        let source = || subprograms::again(source);
+        let source = || opaque_ref(source);
         // Where programs on one CPU interrupt each other nothing is noted of the next packets, so none passes.
         self.own_unchecked()
             .passes(asked, source, self.settings.generation(), now)
@@ -198,7 +192,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
         // As above.
         self.own()
-            .is_some_and(|own| own.verified.knows(subprograms::again(source), now))
+            .is_some_and(|own| own.verified.knows(opaque_ref(source), now))
     }
 
     #[inline(always)]
@@ -244,7 +238,7 @@ fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
 #[inline(always)]
 fn own_unchecked<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
     // Of a register of its own: the compiler would read the pointer from the stack for each word.
-    let of_cpu = subprograms::unknown_pointer(of_cpu);
+    let of_cpu = opaque_pointer(of_cpu);
     // SAFETY: a live map value of this CPU, of which nobody holds another reference. Where XDP programs interrupt each other on one, it is
     // only read.
     unsafe { &mut (*of_cpu).challenge }
@@ -270,137 +264,94 @@ pub fn key() -> Key {
     Key([word(0), word(1)])
 }
 
-/// Takes one of the [`Shared`] of this number; `false` when it is spent. All of them are one path for the verifier.
-#[inline(always)]
-pub fn take(which: usize, now: Instant, generation: Generation) -> bool {
-    let which = which & 3;
-    let rules = CHALLENGE.get().of(generation);
-    let Some(budget) = rules.shared().get(which) else {
-        return false;
-    };
-    // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
-    let word = MapWord(unsafe { CHALLENGE_TAKEN.as_ptr().cast::<u64>().add(which) });
-    let Some(share) = OF_CPU
-        .first_ptr()
-        .and_then(own)
-        .and_then(|own| own.shares.get_mut(which))
-    else {
-        return budget.take_one(&word, now);
-    };
-    match budget.take(&word, *share, now) {
-        Some(next) => {
-            *share = next;
-            true
+subprogram! {
+    /// Takes one of what all share; `false` when it is spent. All of them are one path for the verifier.
+    fn take(which: Shared, generation: Generation, now: Instant) -> bool {
+        let which = which as usize & 3;
+        let rules = CHALLENGE.get().of(generation);
+        let Some(budget) = rules.shared().get(which) else {
+            return false;
+        };
+        // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
+        let word = MapWord(unsafe { CHALLENGE_TAKEN.as_ptr().cast::<u64>().add(which) });
+        let Some(share) = OF_CPU
+            .first_ptr()
+            .and_then(own)
+            .and_then(|own| own.shares.get_mut(which))
+        else {
+            return budget.take_one(&word, now);
+        };
+        match budget.take(&word, *share, now) {
+            Some(next) => {
+                *share = next;
+                true
+            }
+            None => false,
         }
-        None => false,
     }
 }
 
-/// Writes the answer over the question, and sends it back.
-#[inline(always)]
-pub fn answer(context: *mut xdp_md) -> u32 {
-    let action = subprograms::unknown(answer_question(context)) as u32;
-    if action == XDP_TX {
-        return action;
-    }
-    subprograms::unknown(answer_query(context)) as u32
-}
-
-/// The cookies for the packet of a context.
-struct KernelCookies(*mut xdp_md);
-
-impl Cookies for KernelCookies {
-    #[inline(always)]
-    fn hash(&self, message: &Message) -> u32 {
-        subprograms::cookie(message)
-    }
-
-    #[inline(always)]
-    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
-        let rules = CHALLENGE.get().of(settings().generation());
-        if !rules.asks_listeners() {
-            return None;
+subprogram! {
+    /// [`challenge::judge`] of the packet of `context`.
+    pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
+        context: *mut xdp_md, source: &A, upper: UpperLayer, settings: Settings, now: Instant
+    ) -> challenge::Outcome {
+        let Some(of_cpu) = OF_CPU.first_ptr() else {
+            return challenge::Outcome::Unasked;
+        };
+        // SAFETY: it was found in the map.
+        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
+        let source = on_stack(source);
+        // Nobody is answered inside of a tunnel.
+        if headers::inner(context) != Inner::NONE {
+            return challenge::standing(&source, now, &state);
         }
-        subprograms::cookie_of_listener(self.0, place, is_ipv6)
-    }
-
-    #[inline(always)]
-    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
-        subprograms::write_options(self.0, request, now)
-    }
-}
-
-/// [`options::write`] into the frame of `context`.
-#[inline(always)]
-pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
-    let packet = XdpContext::new(context);
-    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
-    let front = unsafe { Front::from_raw(start, end) };
-    let rules = CHALLENGE.get().of(settings().generation());
-    let listener = rules.listener_options();
-    let find = |kind| subprograms::find_option(context, request.from, request.bytes, kind);
-    options::write(frame::whole(&packet), &front, request, listener, find, now)
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
-    let Some(of_cpu) = OF_CPU.first_ptr() else {
-        return XDP_DROP.into();
-    };
-    // SAFETY: a live map value of this CPU, of which nobody holds another reference.
-    let now = unsafe { clock::now(settings(), of_cpu) };
-    let packet = XdpContext::new(context);
-    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-    let frame = frame::whole(&packet);
-    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
-    let front = unsafe { Front::from_raw(start, end) };
-    let walk = |cursor, first| subprograms::walk(context, cursor, first);
-    let written = answer::write(
-        frame,
-        &front,
-        interface::link_layer(),
-        walk,
-        &KernelCookies(context),
-        now,
-    );
-    match written {
-        Some(bytes) => send_back(context, bytes),
-        None => XDP_DROP.into(),
+        let packet = XdpContext::new(context);
+        let (frame, is_copied) = frame::again(&packet);
+        // What is a copy cannot be answered where it lies. The compiler must not make one value of a segment and none: of that the
+        // verifier sees places on the stack that nobody has written.
+        if !is_copied
+            && let Some(segment) = challenge::segment::<A>(frame, interface::link_layer(), upper)
+        {
+            let classes = |asks_headers| classify::classes_outside(context, upper, asks_headers);
+            return challenge::judge(&source, &segment, classes, now, &state);
+        }
+        if !is_copied
+            && let Some(port) = query::port(frame, upper)
+        {
+            let is_query = || answer::question_bytes(context).is_some();
+            return challenge::judge_datagram(&source, port, is_query, now, &state);
+        }
+        challenge::standing(&source, now, &state)
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn answer_query(context: *mut xdp_md) -> u64 {
-    let packet = XdpContext::new(context);
-    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
-    let front = unsafe { Front::from_raw(start, end) };
-    let written = answer::write_query(
-        frame::whole(&packet),
-        &front,
-        interface::link_layer(),
-        |_, _| subprograms::question_bytes(context),
-        |cursor, bytes| Some(subprograms::sum(context, cursor.offset(), bytes)),
-    );
-    match written {
-        Some(bytes) => send_back(context, bytes),
-        None => XDP_DROP.into(),
+subprogram! {
+    /// [`challenge::is_unproved`] of the packet of `context`.
+    pub fn is_unproved[is_unproved_v4, is_unproved_v6]<A>(
+        context: *mut xdp_md, source: &A, now: Instant
+    ) -> bool {
+        let settings = settings();
+        let Some(of_cpu) = OF_CPU.first_ptr() else {
+            return false;
+        };
+        if headers::inner(context) != Inner::NONE {
+            return false;
+        }
+        let packet = XdpContext::new(context);
+        let (frame, is_copied) = frame::again(&packet);
+        if is_copied {
+            return false;
+        }
+        let link_layer = interface::link_layer();
+        let walk = |cursor: Cursor<'_>, first| headers::walk(context, cursor, first);
+        let Some(upper) = challenge::upper::<A>(frame, link_layer, walk) else {
+            return false;
+        };
+        // SAFETY: it was found in the map.
+        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
+        let classes = |asks_headers| classify::classes_outside(context, upper, asks_headers);
+        let source = on_stack(source);
+        challenge::is_unproved(&source, frame, link_layer, upper, classes, now, &state)
     }
 }
-
-/// Cuts a frame, of which so many bytes were written, and sends it back.
-#[inline(always)]
-fn send_back(context: *mut xdp_md, bytes: u16) -> u64 {
-    let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
-    if excess > 0 {
-        // SAFETY: the helper changes the frame that the context describes. Where it refuses, the rest is padding.
-        unsafe { bpf_xdp_adjust_tail(context, excess.wrapping_neg()) };
-    }
-    XDP_TX.into()
-}
-
-/// What Ethernet sends at least, without the checksum.
-const FRAME_BYTES_MIN: u32 = 60;

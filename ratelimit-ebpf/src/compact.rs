@@ -15,11 +15,12 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    family::FamilyCode,
+    limit_words,
     map_words::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
+    maps::FamilyMaps,
     new_sources,
     steps::MapSteps,
-    subprograms::{self, forgotten},
+    subprogram::{Packet, without_bounds},
 };
 
 /// The seeds of the tags.
@@ -49,9 +50,9 @@ impl MapSet {
 impl MapSet {
     /// Where the word of a slot lies.
     #[inline(always)]
-    fn word_at(self, slot: usize) -> *mut u64 {
+    fn word_at(self, slot: usize) -> MapWord {
         // SAFETY: as above.
-        unsafe { &raw mut (*self.slot(slot)).word }
+        MapWord(unsafe { &raw mut (*self.slot(slot)).word })
     }
 }
 
@@ -83,13 +84,13 @@ impl Slots for MapSet {
 
 #[inline(always)]
 fn find(set: &MapSet, tag: u64, at: Instant) -> usize {
-    forgotten(compact::find(set, tag) as u64, at) as usize
+    without_bounds(compact::find(set, tag) as u64, at) as usize
 }
 
 /// The table of a family.
 pub struct MapTable<A>(PhantomData<A>);
 
-impl<A: FamilyCode> Table for MapTable<A> {
+impl<A: FamilyMaps> Table for MapTable<A> {
     type Set = MapSet;
 
     #[inline(always)]
@@ -111,42 +112,61 @@ impl<A: FamilyCode> Table for MapTable<A> {
 
     #[inline(always)]
     fn check_new(&self, set: &MapSet, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        subprograms::check_new(limit, *set, at, cost)
+        check_new(limit, *set, at, cost)
     }
 
     #[inline(always)]
     fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
-        subprograms::place_new(limit, *set, tag, at, cost)
+        place_new(limit, *set, tag, at, cost)
     }
 
     #[inline(always)]
     fn charge(&self, set: &MapSet, slot: usize, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        subprograms::charge_word(limit, set.word_at(slot), at, cost)
+        limit_words::charge_word(limit, set.word_at(slot), at, cost)
     }
 }
 
-/// Whether the state of a source is its own.
-#[inline(always)]
-pub fn is_known<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
-    store::is_own(&CompactWords::new(address, policy.scope()), policy, arrival)
+subprogram! {
+    /// Whether the state of a source is its own. Time does not matter.
+    fn is_known[is_known_v4, is_known_v6]<A>(source: &A, policy: &Policy, packet: Packet) -> bool {
+        let arrival = packet.arrived(Instant::default());
+        store::is_own(&CompactWords::new(source, policy.scope()), policy, &arrival)
+    }
 }
 
-/// Charges a packet of the source with this tag to the limits of a policy without logs, one of which counts it.
-#[inline(always)]
-pub fn charge_words<A: FamilyCode>(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
-    let table = MapTable(PhantomData::<A>);
-    let own = OwnSlots {
-        table: &table,
-        tag,
-        at: arrival.at,
-    };
-    if let Some(outcome) = charge::charge_two(policy, &own, arrival) {
-        return outcome;
+subprogram! {
+    /// Charges a packet of the source with this tag to the limits of a policy without logs, one of which counts it.
+    fn charge_slot_words[charge_slot_words_v4, charge_slot_words_v6]<A>(
+        tag: u64, policy: &Policy; arrival
+    ) -> Outcome {
+        let table = MapTable(PhantomData::<A>);
+        let own = OwnSlots {
+            table: &table,
+            tag,
+            at: arrival.at,
+        };
+        if let Some(outcome) = charge::charge_two(policy, &own, arrival) {
+            return outcome;
+        }
+        let Some(mut steps) = MapSteps::of_this_cpu() else {
+            return Outcome::refused(DropReason::Contended, 0);
+        };
+        compact::charge_all(policy, &table, tag, &mut steps, arrival)
     }
-    let Some(mut steps) = MapSteps::of_this_cpu() else {
-        return Outcome::refused(DropReason::Contended, 0);
-    };
-    compact::charge_all(policy, &table, tag, &mut steps, arrival)
+}
+
+subprogram! {
+    /// [`compact::check_new`].
+    fn check_new(limit: &Limit, set: MapSet, at: Instant, cost: u64) -> Outcome {
+        compact::check_new(&set, limit, at, cost)
+    }
+}
+
+subprogram! {
+    /// [`compact::place_new`].
+    fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Place {
+        compact::place_new(&set, tag, limit, at, cost)
+    }
 }
 
 /// The slots that the source with a tag has.
@@ -156,19 +176,19 @@ struct OwnSlots<'a, A> {
     at: Instant,
 }
 
-impl<A: FamilyCode> Places for OwnSlots<'_, A> {
+impl<A: FamilyMaps> Places for OwnSlots<'_, A> {
     type Place = MapWord;
 
     #[inline(always)]
     fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
         let set = self.table.set(limit, self.tag)?;
         let slot = find(&set, self.tag, self.at);
-        (slot < SLOTS).then(|| MapWord(set.word_at(slot)))
+        (slot < SLOTS).then(|| set.word_at(slot))
     }
 }
 
 #[inline(always)]
-fn tag<A: FamilyCode>(address: &A) -> u64 {
+fn tag<A: FamilyMaps>(address: &A) -> u64 {
     Mix::new([COMPACT_SEED_0.get(), COMPACT_SEED_1.get()]).tag(address.key())
 }
 
@@ -179,7 +199,7 @@ pub struct CompactWords<'a, A> {
     tag: u64,
 }
 
-impl<'a, A: FamilyCode> CompactWords<'a, A> {
+impl<'a, A: FamilyMaps> CompactWords<'a, A> {
     /// The state of a source under the policy with this scope.
     #[inline(always)]
     pub fn new(address: &'a A, scope: u32) -> Self {
@@ -211,12 +231,12 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
         limit: &Limit,
         at: Instant,
         cost: u64,
-    ) -> Result<*mut u64, Outcome> {
+    ) -> Result<MapWord, Outcome> {
         let slot = find(&set, self.tag, at);
         if slot < SLOTS {
             return Ok(set.word_at(slot));
         }
-        let place = subprograms::place_new(limit, set, self.tag, at, cost);
+        let place = place_new(limit, set, self.tag, at, cost);
         if place.is_new {
             count_inserted(A::FAMILY);
         }
@@ -229,7 +249,7 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
 
 const NO_STATE: Outcome = Outcome::refused(ratelimit_common::DropReason::NoState, 0);
 
-impl<A: FamilyCode> Words for CompactWords<'_, A> {
+impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     type Ring = MapRing;
 
     /// The words are found by their limits.
@@ -246,34 +266,34 @@ impl<A: FamilyCode> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return subprograms::check_log(self.address, self.scope, limit, index, at);
+            return limit_words::check_log(self.address, self.scope, limit, index, at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
         };
         let slot = compact::find(&set, self.tag);
         if slot < SLOTS {
-            return subprograms::check_word(limit, set.word_at(slot), at, cost);
+            return limit_words::check_word(limit, set.word_at(slot), at, cost);
         }
-        subprograms::check_new(limit, set, at, cost)
+        check_new(limit, set, at, cost)
     }
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return subprograms::charge_log(self.address, self.scope, limit, index, at);
+            return limit_words::charge_log(self.address, self.scope, limit, index, at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
         };
         match self.place(set, limit, at, cost) {
-            Ok(word) => subprograms::charge_word(limit, word, at, cost),
+            Ok(word) => limit_words::charge_word(limit, word, at, cost),
             Err(refused) => refused,
         }
     }
 }
 
-impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
+impl<A: FamilyMaps> SourceWords for CompactWords<'_, A> {
     #[inline(always)]
     fn has_own(&self, index: usize, limit: &Limit) -> bool {
         if limit.is_log() {
@@ -285,7 +305,7 @@ impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
 
     #[inline(always)]
     fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
-        subprograms::is_known(self.address, policy, arrival)
+        is_known(self.address, policy, Packet::of(arrival))
     }
 
     /// A source that has its slot costs no call.
@@ -303,7 +323,7 @@ impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
 
     #[inline(always)]
     fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
-        subprograms::charge_slot_words::<A>(self.tag, policy, arrival)
+        charge_slot_words::<A>(self.tag, policy, arrival)
     }
 }
 
@@ -317,7 +337,7 @@ pub struct SlotKey<'a, A> {
 /// A slot for each source and limit. A source that has none inherits the words of others, so each has words. No denial is cached.
 pub struct SlotStore;
 
-impl<A: FamilyCode> Store<A> for SlotStore {
+impl<A: FamilyMaps> Store<A> for SlotStore {
     type Key<'a> = SlotKey<'a, A>;
     type Words<'a> = CompactWords<'a, A>;
     type Denial<'a> = MapWord;
@@ -339,7 +359,7 @@ impl<A: FamilyCode> Store<A> for SlotStore {
 
     #[inline(always)]
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
-        subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+        new_sources::take_new_source(newcomer, arrival.at, arrival.settings.generation())
     }
 
     #[inline(always)]

@@ -5,10 +5,17 @@ use core::{mem, ptr};
 use aya_ebpf::{
     bindings::{bpf_sock, bpf_sock_tuple, xdp_md},
     helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp},
+    programs::XdpContext,
 };
 use ratelimit_common::{
     parse::{Connection, Wanted},
     sample::Socket,
+};
+
+use crate::{
+    frame,
+    headers::{inner, walk},
+    interface::link_layer,
 };
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS` of linux/bpf.h).
@@ -21,12 +28,25 @@ const COMPLETED: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 /// The state of a socket that waits for anybody.
 pub const LISTENING: u32 = 10;
 
-/// The socket for `connection`, which came in the packet of `context`.
-#[inline(always)]
-pub fn socket<A>(context: *mut xdp_md, connection: &Connection<A>, wanted: Wanted) -> Socket {
-    match wanted {
-        Wanted::Segment => of_segment(context, connection),
-        Wanted::Datagram => of_datagram(context, connection),
+subprogram! {
+    /// The socket that this host has for the packet of `context`, if it is `wanted` and of this family.
+    pub fn socket[find_socket_v4, find_socket_v6]<A>(context: *mut xdp_md, wanted: Wanted) -> Socket {
+        let inner = inner(context);
+        let packet = XdpContext::new(context);
+        let (frame, is_copied) = frame::again(&packet);
+        let connection = Connection::<A>::of(
+            frame,
+            link_layer(),
+            inner,
+            wanted,
+            |cursor, first| walk(context, cursor, first),
+            |upper| frame::within(is_copied, upper),
+        );
+        match (connection, wanted) {
+            (None, _) => Socket::None,
+            (Some(connection), Wanted::Segment) => of_segment(context, &connection),
+            (Some(connection), Wanted::Datagram) => of_datagram(context, &connection),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use ratelimit_common::{
     Address, Detected, Instant, Standing,
     algorithm::sliding_log::Ring,
-    ban_budget::{BanSlots, SLOTS, Slot},
+    ban_budget::{self, BanSlots, SLOTS, Slot},
     detected::{Detection, Filter},
     event::BanEvent,
 };
@@ -13,7 +13,6 @@ use crate::{
     first::First as _,
     interruption,
     maps::{BanWords, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FILTERS, FamilyMaps},
-    subprograms,
 };
 
 /// The ban of a source. The filter keeps all others from being looked for.
@@ -44,25 +43,32 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     true
 }
 
-/// Takes one of the bans that there may be of such sources in a minute.
-#[inline(always)]
-pub fn take_ban(standing: Standing, now: Instant) -> bool {
-    let Some(words) = DETECTION_RING.get_ptr_mut(standing as u32) else {
-        return false;
-    };
-    DETECTION_LIMIT
-        .get()
-        .of(standing)
-        .take(&BanRing(words), now)
+subprogram! {
+    /// Takes one of the bans that there may be of such sources in a minute.
+    pub fn take_ban(standing: Standing, now: Instant) -> bool {
+        let Some(words) = DETECTION_RING.get_ptr_mut(standing as u32) else {
+            return false;
+        };
+        let budget = DETECTION_LIMIT.get().of(standing);
+        budget.take(&BanRing(words), now)
+    }
+}
+
+subprogram! {
+    /// [`ban_budget::taken`].
+    fn bans_of_minute(ring: BanRing, slot: Slot) -> u64 {
+        ban_budget::taken(&ring, slot)
+    }
 }
 
 /// The bans of a minute, in the element of their map.
+#[derive(Clone, Copy)]
 pub struct BanRing(pub *mut BanWords);
 
 impl BanSlots for BanRing {
     #[inline(always)]
     fn taken(&self, slot: Slot) -> u64 {
-        subprograms::taken(self, slot)
+        bans_of_minute(*self, slot)
     }
 }
 

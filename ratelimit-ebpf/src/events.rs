@@ -2,15 +2,16 @@
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Address, Instant,
-    charge::Refusal,
+    Instant,
+    charge::Outcome,
     event::{DropEvent, INTERVAL_NS},
 };
 
 use crate::{
     first::First as _,
+    headers,
     maps::{EVENTS, SAMPLER},
-    samples, subprograms,
+    samples,
     variable::Variable,
 };
 
@@ -24,50 +25,50 @@ pub fn is_due(now: Instant) -> bool {
     now.as_nanos() >= NEXT_EVENT_NS.get()
 }
 
-/// Sends an event about the packet of `context`, which is of `source`. The next is not due before [`INTERVAL_NS`] are over.
-#[inline(always)]
-pub fn sample<A: Address>(
-    context: *mut xdp_md,
-    source: &A,
-    refusal: Refusal,
-    interface: u32,
-    now: Instant,
-) {
-    let Some(sampler) = SAMPLER.first_ptr() else {
-        return;
-    };
-    NEXT_EVENT_NS.set(now.as_nanos().saturating_add(INTERVAL_NS));
-    // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
-    let sampler = unsafe { &mut *sampler };
-    #[cfg(feature = "log")]
-    aya_log_ebpf::debug!(
-        (),
-        "refused: reason {}, limit {}, interface {}",
-        refusal.reason as u8,
-        refusal.limit,
-        interface
-    );
-    let inner = subprograms::inner(context);
-    let Some(mut entry) = EVENTS.reserve_untyped::<DropEvent>(0) else {
-        sampler.lost = sampler.lost.wrapping_add(1);
-        return;
-    };
-    let event = entry.as_mut_ptr();
-    let frame_bytes = samples::frame_bytes(context, inner);
-    // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
-    unsafe {
-        (*event).at_ns = now.as_nanos();
-        (*event).source = source.octets();
-        (*event).interface = interface;
-        (*event).family = A::FAMILY as u8;
-        (*event).reason = refusal.reason as u8;
-        (*event).limit = refusal.limit;
-        (*event).reserved = 0;
-        (*event).link_layer = samples::link_layer(inner).number();
-        let place = (&raw mut (*event).front).cast();
-        let is_read = samples::read_front(context, inner, frame_bytes, place);
-        (*event).frame_bytes = if is_read { frame_bytes } else { 0 };
+subprogram! {
+    /// Sends an event about the packet of `context`, which is of `source`. The next is not due before [`INTERVAL_NS`] are over.
+    pub fn sample[sample_drop_v4, sample_drop_v6]<A>(
+        context: *mut xdp_md, source: &A, refused: Outcome, interface: u32, now: Instant
+    ) {
+        let Some(refusal) = refused.refusal() else {
+            return;
+        };
+        let Some(sampler) = SAMPLER.first_ptr() else {
+            return;
+        };
+        NEXT_EVENT_NS.set(now.as_nanos().saturating_add(INTERVAL_NS));
+        // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
+        let sampler = unsafe { &mut *sampler };
+        #[cfg(feature = "log")]
+        aya_log_ebpf::debug!(
+            (),
+            "refused: reason {}, limit {}, interface {}",
+            refusal.reason as u8,
+            refusal.limit,
+            interface
+        );
+        let inner = headers::inner(context);
+        let Some(mut entry) = EVENTS.reserve_untyped::<DropEvent>(0) else {
+            sampler.lost = sampler.lost.wrapping_add(1);
+            return;
+        };
+        let event = entry.as_mut_ptr();
+        let frame_bytes = samples::frame_bytes(context, inner);
+        // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
+        unsafe {
+            (*event).at_ns = now.as_nanos();
+            (*event).source = source.octets();
+            (*event).interface = interface;
+            (*event).family = A::FAMILY as u8;
+            (*event).reason = refusal.reason as u8;
+            (*event).limit = refusal.limit;
+            (*event).reserved = 0;
+            (*event).link_layer = samples::link_layer(inner).number();
+            let place = (&raw mut (*event).front).cast();
+            let is_read = samples::read_front(context, inner, frame_bytes, place);
+            (*event).frame_bytes = if is_read { frame_bytes } else { 0 };
+        }
+        entry.submit(0);
+        sampler.sent = sampler.sent.wrapping_add(1);
     }
-    entry.submit(0);
-    sampler.sent = sampler.sent.wrapping_add(1);
 }

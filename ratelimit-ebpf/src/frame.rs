@@ -16,7 +16,7 @@ use ratelimit_common::{
     parse::transport::UpperLayer,
 };
 
-use crate::{first::First as _, interruption, maps::FRONT, subprograms::unknown};
+use crate::{first::First as _, interruption, maps::FRONT, subprogram::opaque};
 
 /// Whether the first buffer of a frame has too little of it. Where programs on one CPU interrupt each other there is no copy, and
 /// such a frame is one that is cut.
@@ -40,26 +40,25 @@ pub fn bytes(context: *mut xdp_md) -> u32 {
 #[inline(always)]
 pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
     if is_short(context, || frame_bytes) {
-        copy_front(context.ctx, frame_bytes.into());
+        copy_front(context.ctx, frame_bytes);
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn copy_front(context: *mut xdp_md, frame_bytes: u64) -> u64 {
-    let Some(front) = FRONT.first_ptr() else {
-        return 0;
-    };
-    // A frame that is longer than its first buffer has at least one byte. The mask is for the verifier.
-    let bytes = (frame_bytes as u32).min(FRONT_COPIED).wrapping_sub(1) & (FRONT_COPIED - 1);
-    let bytes = bytes.wrapping_add(1);
-    // SAFETY: a live map value of this CPU, on which no program interrupts another; it holds as many bytes as the mask lets through.
-    unsafe {
-        let copied = (&raw mut (*front).copied).cast::<c_void>();
-        let is_read = bpf_xdp_load_bytes(context, 0, copied, bytes) == 0;
-        (*front).bytes = if is_read { bytes.into() } else { 0 };
+subprogram! {
+    fn copy_front(context: *mut xdp_md, frame_bytes: u32) {
+        let Some(front) = FRONT.first_ptr() else {
+            return;
+        };
+        // A frame that is longer than its first buffer has at least one byte. The mask is for the verifier.
+        let bytes = frame_bytes.min(FRONT_COPIED).wrapping_sub(1) & (FRONT_COPIED - 1);
+        let bytes = bytes.wrapping_add(1);
+        // SAFETY: a live map value of this CPU, on which no program interrupts another; it holds as many bytes as the mask lets through.
+        unsafe {
+            let copied = (&raw mut (*front).copied).cast::<c_void>();
+            let is_read = bpf_xdp_load_bytes(context, 0, copied, bytes) == 0;
+            (*front).bytes = if is_read { bytes.into() } else { 0 };
+        }
     }
-    0
 }
 
 /// A cursor at the front of the frame, which has `frame_bytes` bytes, not all of them readable: what is there of it, or what was
@@ -134,7 +133,7 @@ pub fn within(is_copied: bool, upper: UpperLayer) -> UpperLayer {
     }
     // The compiler may not take this for part of another comparison or mask: the verifier would not see the bound. And it may not make an
     // "or" of the sum, after which the verifier of 6.1 knows no bound.
-    let offset = unknown(upper.offset().into()) as u32;
-    let rest = unknown((upper.to_bits() & !u32::from(u16::MAX)).into()) as u32;
+    let offset = opaque(upper.offset().into()) as u32;
+    let rest = opaque((upper.to_bits() & !u32::from(u16::MAX)).into()) as u32;
     UpperLayer::from_bits(rest.wrapping_add(offset.min(2 * FRONT_COPIED - 1)))
 }

@@ -7,7 +7,7 @@ use ratelimit_common::{
     parse::LinkLayer,
 };
 
-use crate::{constant::Constant, maps::INTERFACES, subprograms::unknown};
+use crate::{constant::Constant, maps::INTERFACES};
 
 /// The slot of the interface.
 #[unsafe(no_mangle)]
@@ -33,19 +33,17 @@ pub fn first_counter() -> u32 {
 #[inline(always)]
 pub fn settings(all: Settings) -> Settings {
     if all.has_interfaces() {
-        Settings::from_bits(unknown(settings_here(all.to_bits())))
+        settings_here(all)
     } else {
         all
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn settings_here(all: u64) -> u64 {
-    let all = Settings::from_bits(all);
-    let rules = INTERFACES.get(slot());
-    let own = rules.map_or(all, |rules| all.on(*rules.of(all.generation())));
-    own.to_bits()
+subprogram! {
+    fn settings_here(all: Settings) -> Settings {
+        let rules = INTERFACES.get(slot());
+        rules.map_or(all, |rules| all.on(*rules.of(all.generation())))
+    }
 }
 
 /// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet

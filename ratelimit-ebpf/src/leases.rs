@@ -2,8 +2,8 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Arrival, Instant, Policy,
-    lease::{self, Demand, Demanded, Lease},
+    Arrival, Instant, Policy, SourceKey,
+    lease::{self, Demand, Demanded, Lease, node_key},
     limit::LIMITS_MAX,
     source::LogKey,
 };
@@ -11,6 +11,7 @@ use ratelimit_common::{
 use crate::{
     atomic, detected,
     maps::{self, DEMANDS, FILTERS, FamilyMaps, LEASES},
+    subprogram::{Packet, on_stack},
 };
 
 /// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter keeps all others from being looked for.
@@ -23,7 +24,7 @@ pub fn may_be<A: FamilyMaps>(source: &A) -> bool {
 
 /// Has a source looked for from now on, until user space clears its bit.
 #[inline(always)]
-pub fn mark<A: FamilyMaps>(source: &A) {
+fn mark<A: FamilyMaps>(source: &A) {
     if !may_be(source)
         && let Some(filter) = FILTERS.get_ptr_mut(lease::filter_of(A::FAMILY))
     {
@@ -31,9 +32,51 @@ pub fn mark<A: FamilyMaps>(source: &A) {
     }
 }
 
+subprogram! {
+    /// The index of the policy that a source has leased in place of the one with this scope.
+    pub fn leased_by_source[leased_by_source_v4, leased_by_source_v6]<A>(
+        source: &A, scope: u32, at: Instant
+    ) -> u32 {
+        leased(&LogKey::new(&SourceKey::new(on_stack(source), scope)), at)
+    }
+}
+
+subprogram! {
+    /// Counts what a packet asked of a source's limits. One that was refused is counted from then on. Time does not matter.
+    pub fn count_demand[count_demand_v4, count_demand_v6]<A>(
+        source: &A, policy: &Policy, packet: Packet, demanded: Demanded
+    ) {
+        if demanded == Demanded::Refused {
+            mark(source);
+        }
+        let key = LogKey::new(&SourceKey::new(on_stack(source), policy.scope()));
+        count(&key, policy, &packet.arrived(Instant::default()), demanded);
+    }
+}
+
+subprogram! {
+    /// The index of the policy that the node has leased in place of its own. What a packet asks that is about to be charged is counted.
+    pub fn leased_by_node(policy: &Policy, is_charged: bool; arrival) -> u32 {
+        let key = node_key(policy.scope());
+        let leased = leased(&key, arrival.at);
+        if is_charged {
+            count(&key, policy, arrival, Demanded::Admitted);
+        }
+        leased
+    }
+}
+
+subprogram! {
+    /// Counts what a packet asked of the limits of the node, which refused it. Time does not matter.
+    pub fn count_refused_by_node(policy: &Policy, packet: Packet) {
+        let arrival = packet.arrived(Instant::default());
+        count(&node_key(policy.scope()), policy, &arrival, Demanded::Refused);
+    }
+}
+
 /// The index of the policy that a key has leased.
 #[inline(always)]
-pub fn leased(key: &LogKey, at: Instant) -> u32 {
+fn leased(key: &LogKey, at: Instant) -> u32 {
     find(key).map_or(lease::NONE, |lease| lease.at(at))
 }
 
@@ -46,7 +89,7 @@ fn find(key: &LogKey) -> Option<&'static Lease> {
 
 /// Counts what a packet asked. Only who is refused, or has a lease, is counted: so forged sources do not churn what is counted.
 #[inline(always)]
-pub fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
+fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
     let demand = DEMANDS.get_ptr_mut(key);
     let is_refused = demanded == Demanded::Refused;
     let demand = demand.or_else(|| {

@@ -17,7 +17,7 @@ use ratelimit_common::challenge::{Place, answer::ListenerCookie};
 
 use crate::{
     connection::{LISTENING, OWN_NAMESPACE},
-    subprograms::unknown,
+    subprogram::opaque,
 };
 
 const IPV4_BYTES: usize = 20;
@@ -33,16 +33,34 @@ type Headers = [u64; (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8)];
 
 /// What a listener is asked.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub enum Question {
+enum Question {
     /// For a cookie in answer to a SYN.
     Cookie,
     /// Whether an acknowledgement is that of one.
     IsAcknowledged,
 }
 
+subprogram! {
+    /// The cookie of the listener of the SYN in this place.
+    pub fn cookie(context: *mut xdp_md, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
+        let cookie = ask(context, place, is_ipv6, Question::Cookie);
+        (cookie != 0).then_some(ListenerCookie {
+            sequence: cookie as u32,
+            segment_bytes: (cookie >> 32) as u16,
+        })
+    }
+}
+
+subprogram! {
+    /// Whether the segment in this place acknowledges a cookie of its listener.
+    pub fn acknowledges(context: *mut xdp_md, place: Place, is_ipv6: bool) -> bool {
+        ask(context, place, is_ipv6, Question::IsAcknowledged) != 0
+    }
+}
+
 /// Asks the listener of the segment in this place. Answers a cookie, and the segment size above it, or 1; 0 where there is none.
 #[inline(always)]
-pub fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) -> u64 {
+fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) -> u64 {
     if is_ipv6 {
         ask_behind::<IPV6_BYTES, 8>(context, place, question)
     } else {
@@ -73,7 +91,7 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
         }
         let mut bytes = TCP_BYTES as u64;
         if question == Question::Cookie {
-            bytes = unknown(u64::from(segment.cast::<u8>().add(WORDS).read() >> 4).wrapping_mul(4));
+            bytes = opaque(u64::from(segment.cast::<u8>().add(WORDS).read() >> 4).wrapping_mul(4));
             if bytes < TCP_BYTES as u64 || bytes > TCP_BYTES_MAX as u64 {
                 return 0;
             }
@@ -108,16 +126,4 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
         bpf_sk_release(socket.cast());
         answer
     }
-}
-
-/// The cookie in an answer; `None` where there is none.
-#[inline(always)]
-pub const fn cookie(answer: u64) -> Option<ListenerCookie> {
-    if answer == 0 {
-        return None;
-    }
-    Some(ListenerCookie {
-        sequence: answer as u32,
-        segment_bytes: (answer >> 32) as u16,
-    })
 }

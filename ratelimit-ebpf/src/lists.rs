@@ -1,27 +1,26 @@
 //! What the lists say about an address.
 
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Instant, Ipv4, Ipv6, ListEntry, Settings,
+    Instant, ListEntry, Settings,
     generation::{ByGeneration, Generation},
     layers::NO_DESTINATION,
     list::{
         Answer, Listed, PrefixKey,
         lookup_cache::{self, CachedAddress, CachedAnswer, CachedDestination, Question, STATE},
     },
+    parse::network,
     prefix_filter::{self, InLevel, Level},
 };
 
 use crate::{
-    atomic,
-    first::First as _,
-    interruption,
+    atomic, first::First as _, frame, headers, interface::link_layer, interruption,
     maps::FamilyMaps,
-    subprograms::{Subprograms, unknown},
 };
 
 /// What the entry of the longest prefix around `address` says at `now`, in the generation of these settings.
 #[inline(always)]
-pub fn listed<A: Subprograms>(address: A, now: Instant, settings: Settings) -> Listed {
+pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
     if prefix_filter::is_free(address, word) {
@@ -52,20 +51,15 @@ struct Lists<A> {
     about: u64,
 }
 
-impl<A: Subprograms> InLevel<Listed> for Lists<A> {
+impl<A: FamilyMaps> InLevel<Listed> for Lists<A> {
     /// In a subprogram of its own: the verifier follows its loop once.
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
         // A copy: what a subprogram reads by reference is put on the stack where it is made.
         let address = self.address;
-        let bits = unknown((A::LONGEST_MATCH)(
-            &address,
-            word,
-            level.lengths_to_bits(),
-            self.now.as_nanos(),
-            self.about,
-        ));
-        Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
+        let lengths = level.lengths_to_bits();
+        let listed = listed_by_level(&address, word, lengths, self.now, self.about);
+        Some(listed).filter(|listed| listed.is_found())
     }
 }
 
@@ -99,7 +93,7 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
 
 /// [`in_place::destination`](ratelimit_common::in_place::destination), which is cached.
 #[inline(always)]
-pub fn destination<A: Subprograms>(address: A, now: Instant, settings: Settings) -> u32 {
+fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u32 {
     let state = state::<A>(now);
     let policy = listed(address, now, settings).destination();
     let policy = policy.unwrap_or(NO_DESTINATION);
@@ -166,44 +160,47 @@ fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDest
     }
 }
 
-macro_rules! of_family {
-    ($address:ty, $subprogram:ident) => {
-        #[unsafe(no_mangle)]
-        #[inline(never)]
-        pub extern "C" fn $subprogram(
-            address: *const $address,
-            word: u64,
-            level: u64,
-            at_ns: u64,
-            about: u64,
-        ) -> u64 {
-            // SAFETY: the verifier holds callers to memory of this type, or null.
-            let Some(&address) = (unsafe { address.as_ref() }) else {
-                return 0;
-            };
-            let now = Instant::from_nanos(at_ns);
-            let generation = match about & 1 {
-                0 => Generation::First,
-                _ => Generation::Second,
-            };
-            let state = about >> 1;
-            let question = Question::new(state, generation, level, word, address);
-            let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));
-            if let Some(answer) = slot.as_ref().and_then(|slot| slot.answer(&question)) {
-                keep(address, state, generation, answer, now);
-                return answer.at(now).to_bits();
-            }
-            let entry = longest_match(address, word, level);
-            let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
-            if lookup_cache::is_kept(now)
-                && let Some(slot) = slot
-            {
-                *slot = CachedAnswer::new(&question, answer);
-            }
+subprogram! {
+    /// What the longest prefix of a level says, which this CPU keeps.
+    fn listed_by_level[listed_by_level_v4, listed_by_level_v6]<A>(
+        address: &A, word: u64, level: u64, now: Instant, about: u64
+    ) -> Listed {
+        let address = *address;
+        let (state, generation) = (about >> 1, Generation::from_number(about & 1));
+        let question = Question::new(state, generation, level, word, address);
+        let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));
+        if let Some(answer) = slot.as_ref().and_then(|slot| slot.answer(&question)) {
             keep(address, state, generation, answer, now);
-            answer.at(now).to_bits()
+            return answer.at(now);
         }
-    };
+        let entry = longest_match(address, word, level);
+        let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
+        if lookup_cache::is_kept(now)
+            && let Some(slot) = slot
+        {
+            *slot = CachedAnswer::new(&question, answer);
+        }
+        keep(address, state, generation, answer, now);
+        answer.at(now)
+    }
+}
+
+subprogram! {
+    /// The index of the policy of the destination of the packet of `context`, of which the address is read again.
+    pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
+        context: *mut xdp_md, now: Instant, generation: Generation
+    ) -> u32 {
+        let inner = headers::inner(context);
+        let packet = XdpContext::new(context);
+        let (mut cursor, _) = frame::again(&packet);
+        if network(&mut cursor, link_layer(), inner) != Ok(A::PAYLOAD) {
+            return NO_DESTINATION;
+        }
+        let Some([_, address]) = A::addresses(cursor) else {
+            return NO_DESTINATION;
+        };
+        destination(address, now, Settings::new(0, false).in_generation(generation))
+    }
 }
 
 /// Keeps the answer about an address. A later level that is asked replaces it: the last one that is asked has the answer.
@@ -222,6 +219,3 @@ fn keep<A: FamilyMaps>(
         *slot = CachedAddress::new(address, state, generation, answer, now);
     }
 }
-
-of_family!(Ipv4, longest_match_v4);
-of_family!(Ipv6, longest_match_v6);

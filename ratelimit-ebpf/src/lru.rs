@@ -8,15 +8,16 @@ use ratelimit_common::{
 };
 
 use crate::{
-    family::FamilyCode,
     map_words::{MapWord, MapWords, count_inserted},
-    maps, new_sources, refused, subprograms,
+    maps,
+    maps::FamilyMaps,
+    new_sources, refused,
 };
 
 /// A record for each source.
 pub struct Records;
 
-impl<A: FamilyCode> Store<A> for Records {
+impl<A: FamilyMaps> Store<A> for Records {
     type Key<'a> = SourceKey<A>;
     type Words<'a> = MapWords<A>;
     type Denial<'a> = MapWord;
@@ -48,7 +49,7 @@ impl<A: FamilyCode> Store<A> for Records {
 
     #[inline(always)]
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
-        subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+        new_sources::take_new_source(newcomer, arrival.at, arrival.settings.generation())
     }
 
     #[inline(always)]

@@ -9,35 +9,42 @@
 )]
 #![feature(asm_experimental_arch, core_intrinsics)]
 
+#[macro_use]
+mod subprogram;
+
 mod atomic;
 mod capture;
 mod challenge;
+mod classify;
 mod clock;
 mod compact;
 mod connection;
 mod constant;
 mod detected;
 mod events;
-mod family;
 mod first;
 mod frame;
+mod headers;
 mod interface;
 mod interruption;
 mod leases;
+mod limit_words;
+mod limits;
 mod listener;
 mod lists;
 mod lru;
 mod map_words;
 mod maps;
+mod neighbour_discovery;
 mod new_sources;
 mod next;
+mod node;
 mod refused;
 mod samples;
 mod settings;
 mod single;
 mod steps;
 mod strikes;
-mod subprograms;
 mod suspended;
 mod tables;
 mod variable;
@@ -86,7 +93,7 @@ fn judge<'a>(
     frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
     next: &Next,
 ) -> u32 {
-    let inner = subprograms::inner(context.ctx);
+    let inner = headers::inner(context.ctx);
     let settings = interface::settings(settings());
     let Some(of_cpu) = of_cpu() else {
         // The verifier asks for it: each CPU has one.

@@ -9,7 +9,6 @@ use ratelimit_common::{
     charge::{Outcome, Place, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
-    node::{Node, Share, share_place},
     source::LogKey,
     store::SourceWords,
 };
@@ -17,11 +16,10 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    family::FamilyCode,
     first::First as _,
-    interruption,
-    maps::{EMPTY_LOG, INSERTED, LOGS, LogWords, NODE, NODE_SHARES, POLICIES},
-    subprograms,
+    interruption, limit_words,
+    maps::FamilyMaps,
+    maps::{EMPTY_LOG, INSERTED, LOGS, LogWords},
 };
 
 /// The words of a ring in the map that user space has made.
@@ -42,12 +40,12 @@ pub fn record_words() -> usize {
 ///
 /// The element may be evicted and given to another source while it is charged. That source is then charged for one packet
 /// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
-pub struct MapWords<A: FamilyCode> {
+pub struct MapWords<A: FamilyMaps> {
     record: *mut Record,
     key: SourceKey<A>,
 }
 
-impl<A: FamilyCode> MapWords<A> {
+impl<A: FamilyMaps> MapWords<A> {
     /// The words in `record`, the live map value of `key`.
     #[inline(always)]
     pub const fn new(record: *mut Record, key: SourceKey<A>) -> Self {
@@ -56,21 +54,21 @@ impl<A: FamilyCode> MapWords<A> {
 
     /// Where the first word lies.
     #[inline(always)]
-    pub fn first(&self) -> *mut u64 {
-        self.record.cast()
+    fn first(&self) -> MapWord {
+        MapWord(self.record.cast())
     }
 
     /// Where the word at `index` lies.
     #[inline(always)]
-    fn word(&self, index: usize) -> *mut u64 {
+    fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value, and the mask keeps the index within it.
-        unsafe { self.first().add(index & record_words().wrapping_sub(1)) }
+        MapWord(unsafe { self.first().0.add(index & record_words().wrapping_sub(1)) })
     }
 
     /// The first word.
     #[inline(always)]
     pub fn load_first(&self) -> u64 {
-        MapWord(self.first()).load(0)
+        self.first().load(0)
     }
 
     #[inline(always)]
@@ -79,17 +77,17 @@ impl<A: FamilyCode> MapWords<A> {
     }
 }
 
-impl<A: FamilyCode> Words for MapWords<A> {
+impl<A: FamilyMaps> Words for MapWords<A> {
     type Ring = MapRing;
 
     #[inline(always)]
     fn load(&self, index: usize) -> u64 {
-        MapWord(self.word(index)).load(0)
+        self.word(index).load(0)
     }
 
     #[inline(always)]
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        MapWord(self.word(index)).compare_exchange(0, current, new)
+        self.word(index).compare_exchange(0, current, new)
     }
 
     #[inline(always)]
@@ -110,7 +108,7 @@ impl<A: FamilyCode> Words for MapWords<A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return subprograms::check_log(
+            return limit_words::check_log(
                 self.key.as_address(),
                 self.key.scope(),
                 limit,
@@ -118,13 +116,13 @@ impl<A: FamilyCode> Words for MapWords<A> {
                 at,
             );
         }
-        subprograms::check_word(limit, self.word(index), at, cost)
+        limit_words::check_word(limit, self.word(index), at, cost)
     }
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return subprograms::charge_log(
+            return limit_words::charge_log(
                 self.key.as_address(),
                 self.key.scope(),
                 limit,
@@ -132,11 +130,11 @@ impl<A: FamilyCode> Words for MapWords<A> {
                 at,
             );
         }
-        subprograms::charge_word(limit, self.word(index), at, cost)
+        limit_words::charge_word(limit, self.word(index), at, cost)
     }
 }
 
-impl<A: FamilyCode> SourceWords for MapWords<A> {
+impl<A: FamilyMaps> SourceWords for MapWords<A> {
     #[inline(always)]
     fn is_own(&self, _: &Policy, _: &Arrival) -> bool {
         true
@@ -149,7 +147,7 @@ impl<A: FamilyCode> SourceWords for MapWords<A> {
 
     #[inline(always)]
     fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
-        subprograms::charge_words(policy, self.record, arrival)
+        limit_words::charge_words(policy, self.record, arrival)
     }
 }
 
@@ -158,9 +156,9 @@ pub struct RecordWords<const WORDS: usize>(pub *mut [u64; WORDS]);
 
 impl<const WORDS: usize> RecordWords<WORDS> {
     #[inline(always)]
-    fn word(&self, index: usize) -> *mut u64 {
+    fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value of so many words, a power of two.
-        unsafe { self.0.cast::<u64>().add(index & (WORDS - 1)) }
+        MapWord(unsafe { self.0.cast::<u64>().add(index & (WORDS - 1)) })
     }
 }
 
@@ -169,7 +167,7 @@ impl<const WORDS: usize> Places for RecordWords<WORDS> {
 
     #[inline(always)]
     fn find(&self, index: usize, _: &Limit) -> Option<MapWord> {
-        self.has(index).then(|| MapWord(self.word(index)))
+        self.has(index).then(|| self.word(index))
     }
 }
 
@@ -178,12 +176,12 @@ impl<const WORDS: usize> Words for RecordWords<WORDS> {
 
     #[inline(always)]
     fn load(&self, index: usize) -> u64 {
-        MapWord(self.word(index)).load(0)
+        self.word(index).load(0)
     }
 
     #[inline(always)]
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        MapWord(self.word(index)).compare_exchange(0, current, new)
+        self.word(index).compare_exchange(0, current, new)
     }
 
     #[inline(always)]
@@ -193,11 +191,12 @@ impl<const WORDS: usize> Words for RecordWords<WORDS> {
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::charge_word(limit, self.word(index), at, cost)
+        limit_words::charge_word(limit, self.word(index), at, cost)
     }
 }
 
 /// The word of one limit, whatever its index.
+#[derive(Clone, Copy)]
 pub struct MapWord(pub *mut u64);
 
 impl Words for MapWord {
@@ -217,7 +216,7 @@ impl Words for MapWord {
 
     #[inline(always)]
     fn check(&self, limit: &Limit, _: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::check_word(limit, self.0, at, cost)
+        limit_words::check_word(limit, *self, at, cost)
     }
 }
 
@@ -234,25 +233,24 @@ impl Place for MapWord {
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        subprograms::charge_word(limit, self.0, at, cost)
+        limit_words::charge_word(limit, *self, at, cost)
     }
 }
 
 /// Charges a limit that is known to be a fixed window. Only where another CPU was faster it takes a call.
 #[inline(always)]
-pub fn charge_fixed_window(limit: &Limit, word: *mut u64, arrival: &Arrival) -> Outcome {
+pub fn charge_fixed_window(limit: &Limit, word: MapWord, arrival: &Arrival) -> Outcome {
     let (at, cost) = (arrival.at, limit.cost_of_counted(arrival));
     let step = |word| limit.fixed_window().step(word, at, cost);
-    let place = MapWord(word);
-    let found = place.word();
+    let found = word.load(0);
     let Ok(next) = step(found) else {
         return Outcome::LIMITED;
     };
-    if place.exchange(found, next).is_ok() {
+    if word.compare_exchange(0, found, next).is_ok() {
         return Outcome::PASSED;
     }
     cold_path();
-    subprograms::charge_window(limit, word, at, cost)
+    limit_words::charge_fixed_window(limit, word, at, cost)
 }
 
 /// The log of one limit, whatever its index.
@@ -289,16 +287,6 @@ impl Words for MapLog<'_> {
     }
 }
 
-#[inline(always)]
-fn word(record: *mut Record, index: usize) -> *mut u64 {
-    // SAFETY: the record is a live map value, and the mask keeps the index within it.
-    unsafe {
-        (&raw mut (*record).words)
-            .cast::<u64>()
-            .add(index & (LIMITS_MAX - 1))
-    }
-}
-
 /// The ring of a sliding log, in an element of its map.
 pub struct MapRing(*mut LogWords);
 
@@ -332,135 +320,6 @@ impl Ring for MapRing {
         let word = self.word(index).ok_or(0u64)?;
         // SAFETY: as above.
         unsafe { atomic::compare_exchange(word, current, new) }
-    }
-}
-
-/// The state of the node's limits.
-pub struct MapNode;
-
-impl Node for MapNode {
-    type Words = NodeWords;
-
-    #[inline(always)]
-    fn words(&self, policy: &Policy) -> Option<NodeWords> {
-        NODE.get_ptr_mut(policy.slot()).map(NodeWords)
-    }
-
-    #[inline(always)]
-    fn keeps_shares(&self) -> bool {
-        !interruption::is_possible()
-    }
-
-    #[inline(always)]
-    fn share(&self, policy: &Policy, index: usize) -> Share {
-        if interruption::is_possible() {
-            return Share::default();
-        }
-        NODE_SHARES
-            .get(share_place(policy))
-            .and_then(|shares| shares.get(index).copied())
-            .unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
-        if interruption::is_possible() {
-            return;
-        }
-        if let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) {
-            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-            if let Some(place) = unsafe { (*shares).get_mut(index) } {
-                *place = share;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn take(&self, policy: &Policy, cost: u64, at: Instant) -> bool {
-        if interruption::is_possible() {
-            return false;
-        }
-        let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) else {
-            return false;
-        };
-        // SAFETY: as above.
-        let [first, ..] = unsafe { &mut *shares };
-        first.take(policy.scope(), cost, at)
-    }
-
-    #[inline(always)]
-    fn leased<'a>(&'a self, policy: &'a Policy, arrival: &Arrival, is_charged: bool) -> &'a Policy {
-        if !policy.is_of_cluster() {
-            return policy;
-        }
-        let leased = subprograms::leased_by_node(policy, arrival, is_charged);
-        policy.or_on_its_terms(POLICIES.get(leased))
-    }
-
-    #[inline(always)]
-    fn count_refused(&self, policy: &Policy, arrival: &Arrival) {
-        if policy.is_of_cluster() {
-            subprograms::count_refused_by_node(policy, arrival);
-        }
-    }
-
-    #[inline(always)]
-    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::check_node(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_node(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn left_alone(
-        &self,
-        policy: &Policy,
-        index: usize,
-        at: Instant,
-        needs: u64,
-        is_of_rest: bool,
-    ) -> u64 {
-        subprograms::left_alone(policy, index, at, needs, is_of_rest)
-    }
-
-    #[inline(always)]
-    fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::draw_share(policy, index, at, cost)
-    }
-}
-
-/// The words of the node's limits, in an element of their map.
-pub struct NodeWords(*mut Record);
-
-impl Words for NodeWords {
-    type Ring = MapRing;
-
-    #[inline(always)]
-    fn load(&self, index: usize) -> u64 {
-        MapWord(word(self.0, index)).load(0)
-    }
-
-    #[inline(always)]
-    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        MapWord(word(self.0, index)).compare_exchange(0, current, new)
-    }
-
-    #[inline(always)]
-    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::check_word(limit, word(self.0, index), at, cost)
-    }
-
-    #[inline(always)]
-    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::charge_word(limit, word(self.0, index), at, cost)
-    }
-
-    #[inline(always)]
-    fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
-        subprograms::counts_for_ns(limit, word(self.0, index), at)
     }
 }
 

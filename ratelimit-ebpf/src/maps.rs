@@ -42,7 +42,7 @@ use ratelimit_common::{
 };
 use zerocopy::FromBytes;
 
-use crate::{interruption::Claimed, single::Single};
+use crate::{constant::Constant, interruption::Claimed, single::Single};
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
@@ -324,7 +324,13 @@ pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 pub const MANUAL_CLOCK: Single<u64, { Direct::ManualClock as u8 }> = Single::new();
 
-/// The maps of an address family.
+/// The bits of an address that make it a source, in network order. Words, as addresses would be read byte by byte.
+#[unsafe(no_mangle)]
+static SOURCE_MASK_V4: Constant<u32> = Constant::new(u32::MAX);
+#[unsafe(no_mangle)]
+static SOURCE_MASK_V6: Constant<[u64; 2]> = Constant::new([u64::MAX, 0]);
+
+/// What the program keeps for an address family.
 pub trait FamilyMaps: Address {
     const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
@@ -338,6 +344,8 @@ pub trait FamilyMaps: Address {
     fn filter_word(index: u32) -> Option<&'static u64>;
     /// The same, to write it.
     fn filter_word_mut(index: u32) -> Option<*mut u64>;
+    /// The bits of an address that make it a source.
+    fn source_mask() -> Self;
 }
 
 impl FamilyMaps for Ipv4 {
@@ -361,6 +369,11 @@ impl FamilyMaps for Ipv4 {
         // SAFETY: the index is below the number of words.
         (index < Ipv4::LEVELS.words()).then(|| unsafe { words.add(index as usize) })
     }
+
+    #[inline(always)]
+    fn source_mask() -> Self {
+        Self::new(SOURCE_MASK_V4.get().to_ne_bytes())
+    }
 }
 
 impl FamilyMaps for Ipv6 {
@@ -381,6 +394,11 @@ impl FamilyMaps for Ipv6 {
     #[inline(always)]
     fn filter_word_mut(index: u32) -> Option<*mut u64> {
         FILTER_V6.get_ptr_mut(index)
+    }
+
+    #[inline(always)]
+    fn source_mask() -> Self {
+        Self::of_words(SOURCE_MASK_V6.get())
     }
 }
 

@@ -9,9 +9,15 @@ use crate::{
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
 };
 
-/// Takes one of the budget; `false` when it is spent.
+subprogram! {
+    /// Takes one of the budget; `false` when it is spent.
+    pub fn take_new_source(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
+        take(newcomer, now, generation)
+    }
+}
+
 #[inline(always)]
-pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
+fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
     let budget = NEW_SOURCES.get();
     let taken = NEW_SOURCES_TAKEN.as_ptr().cast::<u64>();
     let Some(shares) = NEW_SOURCES_SHARES.first_ptr() else {

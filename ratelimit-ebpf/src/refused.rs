@@ -8,7 +8,7 @@ use ratelimit_common::{
 
 use crate::{
     constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
-    subprograms::unknown, variable::Variable,
+    subprogram::opaque, variable::Variable,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
@@ -39,7 +39,7 @@ pub fn is_refused_again<A: FamilyMaps>(
     if at.as_nanos() >= ASKED_UNTIL_NS.get() || interruption::is_possible() {
         return false;
     }
-    if !refused::may_refuse(Instant::from_nanos(unknown(at.as_nanos()))) {
+    if !refused::may_refuse(Instant::from_nanos(opaque(at.as_nanos()))) {
         return false;
     }
     let Some(filter) = filter_of_this_cpu::<A>() else {

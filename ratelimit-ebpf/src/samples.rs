@@ -12,11 +12,10 @@ use ratelimit_common::{
 };
 
 use crate::{
-    clock,
+    clock, connection,
     first::First as _,
-    interface,
+    headers, interface,
     maps::{COUNTDOWN, SAMPLES},
-    subprograms,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -30,49 +29,48 @@ pub fn offer(context: *mut xdp_md, settings: Settings) {
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
-    let Some(countdown) = COUNTDOWN.first_ptr() else {
-        return 0;
-    };
-    // SAFETY: it belongs to this CPU. Where programs interrupt each other, a sample may stand for a few packets too many or too few.
-    let countdown = unsafe { &mut *countdown };
-    let Some(packets) = countdown.count() else {
-        return 0;
-    };
-    let now = clock::precise();
-    // SAFETY: the helper takes nothing and cannot fail.
-    countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
-    // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
-    let socket = socket(context).number();
-    let inner = subprograms::inner(context);
-    let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
-        return 0;
-    };
-    let front = entry.as_mut_ptr();
-    // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
-    let is_read = unsafe {
-        (*front).at_ns = now.as_nanos();
-        (*front).packets = packets;
-        (*front).socket = socket;
-        (*front).link_layer = link_layer(inner).number();
-        (*front).frame_bytes = frame_bytes(context, inner);
-        read_front(
-            context,
-            inner,
-            (*front).frame_bytes,
-            (&raw mut (*front).bytes).cast(),
-        )
-    };
-    // User space looks from time to time.
-    if is_read {
-        countdown.sent();
-        entry.submit(BPF_RB_NO_WAKEUP.into());
-    } else {
-        entry.discard(BPF_RB_NO_WAKEUP.into());
+subprogram! {
+    fn sample_packet(context: *mut xdp_md) {
+        let Some(countdown) = COUNTDOWN.first_ptr() else {
+            return;
+        };
+        // SAFETY: it belongs to this CPU. Where programs interrupt each other, a sample may stand for a few packets too many or too few.
+        let countdown = unsafe { &mut *countdown };
+        let Some(packets) = countdown.count() else {
+            return;
+        };
+        let now = clock::precise();
+        // SAFETY: the helper takes nothing and cannot fail.
+        countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
+        // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
+        let socket = socket(context).number();
+        let inner = headers::inner(context);
+        let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
+            return;
+        };
+        let front = entry.as_mut_ptr();
+        // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
+        let is_read = unsafe {
+            (*front).at_ns = now.as_nanos();
+            (*front).packets = packets;
+            (*front).socket = socket;
+            (*front).link_layer = link_layer(inner).number();
+            (*front).frame_bytes = frame_bytes(context, inner);
+            read_front(
+                context,
+                inner,
+                (*front).frame_bytes,
+                (&raw mut (*front).bytes).cast(),
+            )
+        };
+        // User space looks from time to time.
+        if is_read {
+            countdown.sent();
+            entry.submit(BPF_RB_NO_WAKEUP.into());
+        } else {
+            entry.discard(BPF_RB_NO_WAKEUP.into());
+        }
     }
-    0
 }
 
 /// What the front of a packet begins with: the front of one inside of a tunnel begins with itself.
@@ -118,8 +116,8 @@ pub unsafe fn read_front(
 fn socket(context: *mut xdp_md) -> Socket {
     for wanted in [Wanted::Segment, Wanted::Datagram] {
         for socket in [
-            subprograms::socket::<Ipv4>(context, wanted),
-            subprograms::socket::<Ipv6>(context, wanted),
+            connection::socket::<Ipv4>(context, wanted),
+            connection::socket::<Ipv6>(context, wanted),
         ] {
             if socket != Socket::None {
                 return socket;

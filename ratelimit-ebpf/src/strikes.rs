@@ -1,28 +1,75 @@
-//! How often a source was refused by a policy that bans.
+//! How often a source was refused by a policy that bans, and the bans that follow.
 
-use aya_ebpf::bindings::BPF_NOEXIST;
-use ratelimit_common::{BanRule, Instant};
+use core::ptr;
+
+use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
+use ratelimit_common::{BanRule, Cursor, Instant, Policy, detection, strikes::Strike};
 
 use crate::{
     map_words::MapWord,
     maps::{self, FamilyMaps},
+    subprogram::on_stack,
+    tables::KernelTables,
 };
+
+subprogram! {
+    /// [`detection::count`] of a strike at a time.
+    pub fn count_strike[count_strike_v4, count_strike_v6]<A>(
+        source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
+    ) -> bool {
+        let tables = KernelTables::without_settings(ptr::null_mut(), at);
+        detection::count(&on_stack(source), policy, &strike.at(at), &tables)
+    }
+}
+
+subprogram! {
+    /// [`BanRule::confirm`] by the rule of `policy`.
+    pub fn confirm_strike[confirm_strike_v4, confirm_strike_v6]<A>(
+        source: &A, policy: &Policy, at: Instant, is_connected: bool
+    ) -> bool {
+        policy.ban().is_some_and(|rule| {
+            let word = find(&on_stack(source));
+            word.is_some_and(|word| rule.confirm(&MapWord(word), is_connected, at))
+        })
+    }
+}
+
+subprogram! {
+    /// [`detection::detect`] of a strike at a time.
+    pub fn detect[detect_source_v4, detect_source_v6]<A>(
+        context: *mut xdp_md, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
+    ) {
+        let tables = KernelTables::without_settings(context, at);
+        detection::detect(source, policy, &strike.at(at), &tables);
+    }
+}
+
+/// A strike, all but its time, in one argument: the limit, and whether it may lead to a ban.
+#[derive(Clone, Copy)]
+pub struct StrikeBits(pub u64);
+
+impl StrikeBits {
+    #[inline(always)]
+    pub fn of(strike: &Strike<'_>) -> Self {
+        Self(u64::from(strike.may_ban) << 8 | u64::from(strike.limit))
+    }
+
+    #[inline(always)]
+    fn at(self, at: Instant) -> Strike<'static> {
+        Strike {
+            at,
+            // Who needs the frame reads it from the context.
+            frame: Cursor::new(&[]),
+            limit: self.0 as u8,
+            may_ban: self.0 >> 8 & 1 != 0,
+        }
+    }
+}
 
 /// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether a ban is due.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
     find(source).is_some_and(|word| rule.strike(&MapWord(word), now))
-}
-
-/// Counts a strike of `source` with which a ban by `rule` is due. Answers whether it bans.
-#[inline(always)]
-pub fn confirm<A: FamilyMaps>(
-    source: &A,
-    rule: &BanRule,
-    is_connected: bool,
-    now: Instant,
-) -> bool {
-    find(source).is_some_and(|word| rule.confirm(&MapWord(word), is_connected, now))
 }
 
 /// The strikes of a source, which are made where it has none; `None` where there is no room.

@@ -7,7 +7,7 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings,
     Standing, Tables, Verdict,
     aggregate::Aggregates,
-    challenge,
+    challenge::{Outcome as Challenged, judge_quickly},
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
@@ -17,10 +17,11 @@ use ratelimit_common::{
     layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
-    node::{self, NOT_DRAWN},
+    node::{NOT_DRAWN, spend_one},
     of_cpu::OfCpu,
-    parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
+    parse::{self, Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
+    sample::Socket,
     source_limits,
     strikes::Strike,
     tables::FamilyTables,
@@ -28,15 +29,18 @@ use ratelimit_common::{
 
 use crate::{
     capture,
-    challenge::MapChallenge,
+    challenge::{self, MapChallenge},
+    classify,
     compact::{self, SlotStore},
-    detected, events,
-    family::FamilyCode,
-    frame, interface, interruption, leases, lists,
+    connection, detected, events, frame, headers, interface, interruption, leases, limits, lists,
     lru::Records,
-    map_words::MapNode,
-    maps::{AGGREGATES, EXCLUDED_CLASSES, POLICIES, VERDICTS},
-    refused, subprograms, suspended,
+    maps::{AGGREGATES, ENTRY_COUNTERS, EXCLUDED_CLASSES, FamilyMaps, POLICIES, VERDICTS},
+    neighbour_discovery,
+    node::{self, MapNode},
+    refused,
+    strikes::{self, StrikeBits},
+    subprogram::{self, Packet},
+    suspended,
 };
 
 /// The maps, as they are for one packet.
@@ -108,7 +112,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn forget(&self, number: u32, now: Instant) -> u32 {
-        subprograms::forgotten(number.into(), now) as u32
+        subprogram::without_bounds(number.into(), now) as u32
     }
 
     #[inline(always)]
@@ -139,7 +143,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn excluded_by_destination(&self, _: Cursor<'_>) -> ClassSet {
-        subprograms::excluded_by_destination(self.context, self.inner)
+        classify::excluded_by_destination(self.context, self.inner)
     }
 
     #[inline(always)]
@@ -149,12 +153,12 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn admits_neighbour_discovery(&self, now: Instant) -> bool {
-        subprograms::take_neighbour_discovery(now)
+        neighbour_discovery::take_neighbour_discovery(now)
     }
 
     #[inline(always)]
     fn may_detect(&self, standing: Standing, now: Instant) -> bool {
-        subprograms::take_ban(standing, now)
+        detected::take_ban(standing, now)
     }
 
     #[inline(always)]
@@ -173,7 +177,19 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn count_entry(&self, listed: Listed, frame_bytes: u32) {
-        subprograms::count_entry(listed, frame_bytes);
+        // In place it would take stack from all packets.
+        if listed.slot() != 0 {
+            count_in_slot(listed, frame_bytes);
+        }
+    }
+}
+
+subprogram! {
+    /// Counts a packet in the slot of what decided about it.
+    fn count_in_slot(listed: Listed, frame_bytes: u32) {
+        if let Some(counter) = ENTRY_COUNTERS.get_ptr_mut(listed.slot().into()) {
+            add(counter, frame_bytes);
+        }
     }
 }
 
@@ -189,7 +205,7 @@ pub fn add(counter: *mut Counter, frame_bytes: u32) {
     }
 }
 
-impl<A: FamilyCode> FamilyTables<A> for KernelTables {
+impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn source_mask(&self) -> A {
         A::source_mask()
@@ -215,12 +231,12 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn leased(&self, source: &A, policy: &Policy, at: Instant) -> u32 {
-        subprograms::leased(source, policy, at)
+        leases::leased_by_source(source, policy.scope(), at)
     }
 
     #[inline(always)]
     fn count_demand(&self, source: &A, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
-        subprograms::count_demand(source, policy, arrival, demanded);
+        leases::count_demand(source, policy, Packet::of(arrival), demanded);
     }
 
     #[inline(always)]
@@ -235,12 +251,12 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn count_shared_refusal(&self, address: Option<&A>, policy: &Policy, now: Instant) {
-        subprograms::count_shared_refusal(address, policy, now);
+        limits::count_shared_refusal(address, policy.scope(), now);
     }
 
     #[inline(always)]
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool {
-        crate::strikes::count(source, rule, now)
+        strikes::count(source, rule, now)
     }
 
     #[inline(always)]
@@ -251,30 +267,31 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         strike: &Strike<'_>,
         is_connected: bool,
     ) -> bool {
-        subprograms::confirm_strike(source, policy, strike, is_connected)
+        strikes::confirm_strike(source, policy, strike.at, is_connected)
     }
 
     #[inline(always)]
     fn is_connected(&self, _: Cursor<'_>) -> bool {
-        subprograms::is_connected::<A>(self.context)
+        connection::socket::<A>(self.context, parse::Wanted::Segment) == Socket::Connected
     }
 
     #[inline(always)]
     fn is_unproved(&self, source: &A, strike: &Strike<'_>) -> bool {
-        subprograms::is_unproved(self.context, source, strike.at)
+        challenge::is_unproved(self.context, source, strike.at)
     }
 
     #[inline(always)]
     fn ban(&self, source: &A, ban: Detected) -> bool {
         // Here and not before the socket was looked up: that takes the stack.
-        let source = subprograms::on_stack(source);
+        let source = subprogram::on_stack(source);
         detected::ban(&source, &ban, interface::slot())
     }
 
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
         if events::is_due(self.now) {
-            subprograms::sample(self.context, &source, refusal, interface::slot(), self.now);
+            let refused = Outcome::refused(refusal.reason, refusal.limit.into());
+            events::sample(self.context, &source, refused, interface::slot(), self.now);
         }
     }
 }
@@ -282,12 +299,19 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 impl Placement for KernelTables {
     #[inline(always)]
     fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
-        subprograms::walk(self.context, cursor, first)
+        headers::walk(self.context, cursor, first)
     }
 
     #[inline(always)]
     fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
-        subprograms::classify(self.context, upper, Wanted::by(self.settings.get()), policy)
+        let wanted = Wanted::by(self.settings.get());
+        classify::classify_packet(
+            self.context,
+            upper,
+            wanted.headers,
+            wanted.destination,
+            policy,
+        )
     }
 
     /// Policies of one limit each cost no call.
@@ -295,34 +319,35 @@ impl Placement for KernelTables {
     fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
         let policies = [self.node_policy(), destination];
         let spent = spend_one_each(policies, arrival);
-        let spent = spent.unwrap_or_else(|| subprograms::spend_shares(policies, arrival));
+        let spent =
+            spent.unwrap_or_else(|| node::spend_shares(self.node_policy(), destination, arrival));
         Outcome::from_bits(self.forget(spent.to_bits(), arrival.at))
     }
 
     #[inline(always)]
     fn give_back(&self, destination: u32, arrival: &Arrival) {
-        subprograms::give_shares_back([self.node_policy(), destination], arrival);
+        node::give_shares_back(self.node_policy(), destination, Packet::of(arrival));
     }
 }
 
 /// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is spent, where one of them has to draw.
 #[inline(always)]
 fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option<Outcome> {
-    let spent = node::spend_one(POLICIES.get(of_node), &MapNode, arrival);
+    let spent = spend_one(POLICIES.get(of_node), &MapNode, arrival);
     if spent == NOT_DRAWN {
         return None;
     }
-    let there = node::spend_one(POLICIES.get(destination), &MapNode, arrival);
+    let there = spend_one(POLICIES.get(destination), &MapNode, arrival);
     if there != NOT_DRAWN {
         return Some(spent.or_more(there));
     }
     if spent.is_counted() {
-        subprograms::give_shares_back([of_node, NO_DESTINATION], arrival);
+        node::give_shares_back(of_node, NO_DESTINATION, Packet::of(arrival));
     }
     None
 }
 
-impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
+impl<A: FamilyMaps> FamilyPlacement<A> for KernelTables {
     #[inline(always)]
     fn challenge(
         &self,
@@ -331,45 +356,45 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         flow: &Flow<A>,
         listed: Listed,
         now: Instant,
-    ) -> challenge::Outcome {
+    ) -> Challenged {
         let settings = self.settings.get();
         if listed.is_protected() {
-            return challenge::Outcome::Unasked;
+            return Challenged::Unasked;
         }
         // SAFETY: outside of subprograms it is a live map value, and nobody comes here in one.
         let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };
         let frame = || frame::whole_again(self.context);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
-            && let Some(outcome) =
-                challenge::judge_quickly(source, frame, flow, settings, now, &state)
+            && let Some(outcome) = judge_quickly(source, frame, flow, settings, now, &state)
         {
             return outcome;
         }
-        subprograms::judge_challenge(self.context, source, flow.upper, listed, settings, now)
+        challenge::judge_source(self.context, source, flow.upper, settings, now)
     }
 
     #[inline(always)]
     fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {
         let settings = self.settings.get();
-        lists::cached_destination(flow.destination, settings.generation())
-            .unwrap_or_else(|| subprograms::destination::<A>(self.context, now, settings))
+        lists::cached_destination(flow.destination, settings.generation()).unwrap_or_else(|| {
+            lists::find_destination::<A>(self.context, now, settings.generation())
+        })
     }
 
     #[inline(always)]
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if compact::is_used() {
-            return subprograms::check_slots(address, policy, arrival);
+            return limits::check_slots(address, policy, arrival);
         }
-        subprograms::check_record(address, policy, arrival)
+        limits::check_record(address, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if compact::is_used() {
-            return subprograms::charge_slots(address, policy, arrival);
+            return limits::charge_slots(address, policy, arrival);
         }
-        subprograms::charge_record(address, policy, arrival)
+        limits::charge_record(address, policy, arrival)
     }
 
     #[inline(always)]
@@ -379,7 +404,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        subprograms::charge_new(source, policy, arrival)
+        limits::charge_within_budget(source, policy, arrival)
     }
 
     #[inline(always)]
@@ -398,7 +423,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
 
     #[inline(always)]
     fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_leased(source, policy, arrival)
+        limits::charge_leased(source, policy, arrival)
     }
 
     #[inline(always)]
@@ -409,7 +434,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        subprograms::check_layer(layer, source, policy, arrival)
+        limits::check_layer(layer, source, policy, arrival)
     }
 
     #[inline(always)]
@@ -420,7 +445,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        subprograms::charge_layer(layer, source, policy, arrival)
+        limits::charge_layer(layer, source, policy, arrival)
     }
 
     #[inline(always)]
@@ -430,7 +455,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        subprograms::charge_destination(source, policy, arrival)
+        limits::charge_destination(source, policy, arrival)
     }
 
     #[inline(always)]
@@ -441,17 +466,24 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         _: Cursor<'_>,
         arrival: &Arrival,
     ) -> bool {
-        subprograms::charge_established(self.context, source, policy, arrival)
+        limits::charge_established(self.context, source, policy, arrival)
     }
 
     /// A refusal that leads to no ban costs no call.
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        detection::rule(policy, strike).is_some() && subprograms::strike(source, policy, strike)
+        detection::rule(policy, strike).is_some()
+            && strikes::count_strike(source, policy, strike.at, StrikeBits::of(strike))
     }
 
     #[inline(always)]
     fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        subprograms::detect(self.context, source, policy, strike);
+        strikes::detect(
+            self.context,
+            source,
+            policy,
+            strike.at,
+            StrikeBits::of(strike),
+        );
     }
 }

@@ -14,8 +14,7 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Cursor, DropReason, Family, Instant, Ipv4, Ipv6, PassReason, Verdict,
-    challenge::InSegment,
+    Cursor, DropReason, Family, Instant, Ipv4, Ipv6, PassReason, Verdict, challenge,
     detected::{Detection, Tally},
     layout::{Counter, FRONT_COPIED, store},
     neighbour_discovery,
@@ -454,8 +453,8 @@ fn same<K: Hash + Eq + Debug, V: PartialEq + Debug>(
 }
 
 fn begins_segment(frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
-    let upper = Ipv4::upper(frame, link_layer, ipv6::walk);
-    let upper = upper.or_else(|| Ipv6::upper(frame, link_layer, ipv6::walk));
+    let upper = challenge::upper::<Ipv4>(frame, link_layer, ipv6::walk);
+    let upper = upper.or_else(|| challenge::upper::<Ipv6>(frame, link_layer, ipv6::walk));
     upper.is_some_and(ratelimit_common::parse::transport::UpperLayer::begins_segment)
 }
 

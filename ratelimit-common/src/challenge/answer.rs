@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 use super::{
     cookie::{self, Message},
     options::{Request, Written},
-    segment::{HEADER_BYTES, Header, InSegment as _, Place, Segment},
+    segment::{self, HEADER_BYTES, Header, Place, Segment},
 };
 use crate::{
     Address, Cursor, Instant, Ipv4, Ipv6,
@@ -193,7 +193,7 @@ fn write_ipv4(
     cookies: &impl Cookies,
     now: Instant,
 ) -> Option<u16> {
-    let question = Ipv4::segment(frame, link_layer, upper).filter(Segment::is_whole)?;
+    let question = segment::segment::<Ipv4>(frame, link_layer, upper).filter(Segment::is_whole)?;
     let options = start.wrapping_add(IPV4_BYTES);
     let said = said(&question, false, options, cookies, now)?;
     front.put(start, &ipv4(&question, &said))?;
@@ -209,7 +209,7 @@ fn write_ipv6(
     cookies: &impl Cookies,
     now: Instant,
 ) -> Option<u16> {
-    let question = Ipv6::segment(frame, link_layer, upper).filter(Segment::is_whole)?;
+    let question = segment::segment::<Ipv6>(frame, link_layer, upper).filter(Segment::is_whole)?;
     let options = start.wrapping_add(IPV6_BYTES);
     let said = said(&question, true, options, cookies, now)?;
     front.put(start, &ipv6(&question, &said))?;

@@ -76,6 +76,18 @@ pub enum Shared {
     Queries = 2,
 }
 
+impl Shared {
+    /// The one with this number.
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::Unverified,
+            1 => Self::Answers,
+            _ => Self::Queries,
+        }
+    }
+}
+
 /// Since when sources are challenged, and until when.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,

@@ -3,10 +3,10 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
 use crate::{
-    Address, Cursor, Ipv4, Ipv6,
+    Address, Cursor, Family,
     parse::{
-        Connection, LinkLayer, Payload, ipv4,
-        ipv6::{self, Walk},
+        Connection, LinkLayer, ipv4,
+        ipv6::Walk,
         payload,
         transport::{ACK, FIN, Fragment, OFFSET_MAX, RST, SYN, SegmentFront, UpperLayer},
     },
@@ -54,87 +54,39 @@ pub struct Place {
     pub segment: u16,
 }
 
-/// Addresses as they stand in the packets of a segment.
-pub trait InSegment: Address {
-    /// The upper layer of the packet in `frame`, a cursor at its front. `walk` looks through extension headers.
-    fn upper<'a>(
-        frame: Cursor<'a>,
-        link_layer: LinkLayer,
-        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
-    ) -> Option<UpperLayer>;
-
-    /// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
-    /// is there. Neither is one that goes to a group: nobody connects to that (RFC 9293, 3.9.2.3).
-    fn segment(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        upper: UpperLayer,
-    ) -> Option<Segment<Self>>;
+/// The upper layer of the packet in `frame`, a cursor at its front, if it is of this family. `walk` looks through extension headers.
+#[inline(always)]
+pub fn upper<'a, A: Address>(
+    frame: Cursor<'a>,
+    link_layer: LinkLayer,
+    walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+) -> Option<UpperLayer> {
+    let mut cursor = frame;
+    if payload(&mut cursor, link_layer) != Ok(A::PAYLOAD) {
+        return None;
+    }
+    Some(A::flow(&mut cursor, walk)?.upper)
 }
 
-impl InSegment for Ipv4 {
-    #[inline(always)]
-    fn upper<'a>(
-        frame: Cursor<'a>,
-        link_layer: LinkLayer,
-        _: impl FnOnce(Cursor<'a>, u8) -> Walk,
-    ) -> Option<UpperLayer> {
-        let mut cursor = frame;
-        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
-            return None;
-        };
-        Some(ipv4::flow(&mut cursor)?.upper)
+/// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
+/// is there. Neither is one that goes to a group: nobody connects to that (RFC 9293, 3.9.2.3).
+#[inline(always)]
+pub fn segment<A: Address>(
+    frame: Cursor<'_>,
+    link_layer: LinkLayer,
+    upper: UpperLayer,
+) -> Option<Segment<A>> {
+    let mut cursor = frame;
+    if payload(&mut cursor, link_layer) != Ok(A::PAYLOAD) {
+        return None;
     }
-
-    #[inline(always)]
-    fn segment(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        upper: UpperLayer,
-    ) -> Option<Segment<Self>> {
-        let mut cursor = frame;
-        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
-            return None;
-        };
-        // A header that counts fewer words than it has is one that every stack drops.
-        if upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES)
-            || goes_to_group(frame, link_layer)
-        {
-            return None;
-        }
-        Segment::of_upper(ipv4::addresses(cursor)?, frame, cursor.offset(), upper)
+    // An IPv4 header that counts fewer words than it has is one that every stack drops.
+    let is_short = A::FAMILY == Family::Ipv4
+        && upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES);
+    if is_short || goes_to_group(frame, link_layer) {
+        return None;
     }
-}
-
-impl InSegment for Ipv6 {
-    #[inline(always)]
-    fn upper<'a>(
-        frame: Cursor<'a>,
-        link_layer: LinkLayer,
-        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
-    ) -> Option<UpperLayer> {
-        let mut cursor = frame;
-        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
-            return None;
-        };
-        Some(ipv6::flow(&mut cursor, walk)?.upper)
-    }
-
-    #[inline(always)]
-    fn segment(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        upper: UpperLayer,
-    ) -> Option<Segment<Self>> {
-        let mut cursor = frame;
-        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
-            return None;
-        };
-        if goes_to_group(frame, link_layer) {
-            return None;
-        }
-        Segment::of_upper(ipv6::addresses(cursor)?, frame, cursor.offset(), upper)
-    }
+    Segment::of_upper(A::addresses(cursor)?, frame, cursor.offset(), upper)
 }
 
 /// Whether a frame is for more hosts than one. What it asks, each of them would answer, by the address of all as its own.
@@ -246,6 +198,7 @@ impl<A: Address> Segment<A> {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Ipv4, Ipv6, parse::ipv6};
     use std::vec::Vec;
 
     use super::*;
@@ -318,16 +271,16 @@ mod tests {
     }
 
     fn segment_v4(frame: &[u8]) -> Option<Segment<Ipv4>> {
-        segment(frame)
+        read(frame)
     }
 
     fn segment_v6(frame: &[u8]) -> Option<Segment<Ipv6>> {
-        segment(frame)
+        read(frame)
     }
 
-    fn segment<A: InSegment>(frame: &[u8]) -> Option<Segment<A>> {
+    fn read<A: Address>(frame: &[u8]) -> Option<Segment<A>> {
         let frame = Cursor::new(frame);
-        let upper = A::upper(frame, LinkLayer::Ethernet, ipv6::walk)?;
-        A::segment(frame, LinkLayer::Ethernet, upper)
+        let upper = upper::<A>(frame, LinkLayer::Ethernet, ipv6::walk)?;
+        segment::<A>(frame, LinkLayer::Ethernet, upper)
     }
 }

@@ -80,8 +80,8 @@ fn a_first_part_that_asks_for_a_connection_is_not_answered_and_goes_no_further()
         let mac = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         let frame = [&mac[..], &header, &source, &[198, 51, 100, 7], &ports].concat();
         let frame = Cursor::new(&frame);
-        let upper = Ipv4::upper(frame, LinkLayer::Ethernet, ipv6::walk).unwrap();
-        let segment = Ipv4::segment(frame, LinkLayer::Ethernet, upper).unwrap();
+        let upper = super::upper::<Ipv4>(frame, LinkLayer::Ethernet, ipv6::walk).unwrap();
+        let segment = super::segment::<Ipv4>(frame, LinkLayer::Ethernet, upper).unwrap();
         let source = Ipv4::new(source);
         let now = Instant::from_nanos(START);
         judge(&source, &segment, |_| ClassSet::NONE, now, world)
@@ -417,7 +417,7 @@ impl World {
 
     fn judge_at_length(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Outcome {
         let upper = upper(frame);
-        if let Some(segment) = Ipv4::segment(frame, LinkLayer::None, upper) {
+        if let Some(segment) = super::segment::<Ipv4>(frame, LinkLayer::None, upper) {
             return judge(&source, &segment, |_| ClassSet::NONE, now, self);
         }
         match query::port(frame, upper) {
@@ -441,7 +441,7 @@ impl World {
 fn segment(source: Ipv4, flags: u8, sequence: u32) -> Segment<Ipv4> {
     let packet = packet(source, 6, &tcp(flags, sequence));
     let frame = Cursor::new(&packet);
-    Ipv4::segment(frame, LinkLayer::None, upper(frame)).unwrap()
+    super::segment::<Ipv4>(frame, LinkLayer::None, upper(frame)).unwrap()
 }
 
 fn packet(source: Ipv4, protocol: u8, upper: &[u8]) -> Vec<u8> {

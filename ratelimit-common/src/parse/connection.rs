@@ -3,12 +3,12 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    Inner, LinkLayer, Payload, ipv4,
-    ipv6::{self, Walk},
+    Inner, LinkLayer,
+    ipv6::Walk,
     network,
     transport::{Fragment, UpperLayer},
 };
-use crate::{Cursor, Ipv4, Ipv6};
+use crate::{Address, Cursor};
 
 /// The ends as they stand in a packet, in network order; laid out as `bpf_sock_tuple` of linux/bpf.h.
 #[derive(
@@ -21,8 +21,8 @@ pub struct Connection<A> {
     /// The ports likewise.
     pub ports: [[u8; 2]; 2],
 }
-const _: () = assert!(size_of::<Connection<Ipv4>>() == 12);
-const _: () = assert!(size_of::<Connection<Ipv6>>() == 36);
+const _: () = assert!(size_of::<Connection<crate::Ipv4>>() == 12);
+const _: () = assert!(size_of::<Connection<crate::Ipv6>>() == 36);
 
 /// Of which packets the ends are wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,31 +45,12 @@ impl Wanted {
     }
 }
 
-impl Connection<Ipv4> {
-    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is none of those that are
-    /// `wanted`, or its ports are cut off. Of a tunnel that is looked into, they are those of the packet inside.
+impl<A: Address> Connection<A> {
+    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is of another family, none of those that are
+    /// `wanted`, or its ports are cut off. Of a tunnel that is looked into, they are those of the packet inside. Extension headers
+    /// are looked through by `walk`, wherever its code is kept, and `within` keeps the upper layer where the frame can be read.
     #[inline(always)]
-    pub fn of_ipv4(
-        frame: Cursor<'_>,
-        link_layer: LinkLayer,
-        inner: Inner,
-        wanted: Wanted,
-    ) -> Option<Self> {
-        let mut cursor = frame;
-        let Ok(Payload::Ipv4) = network(&mut cursor, link_layer, inner) else {
-            return None;
-        };
-        let addresses = ipv4::addresses(cursor)?;
-        let flow = ipv4::flow(&mut cursor)?;
-        Self::of_upper(addresses, flow.upper, frame, wanted)
-    }
-}
-
-impl Connection<Ipv6> {
-    /// The same of IPv6. Extension headers are looked through by `walk`, wherever its code is kept, and `within` keeps the upper layer
-    /// where the frame can be read.
-    #[inline(always)]
-    pub fn of_ipv6<'a>(
+    pub fn of<'a>(
         frame: Cursor<'a>,
         link_layer: LinkLayer,
         inner: Inner,
@@ -78,16 +59,14 @@ impl Connection<Ipv6> {
         within: impl FnOnce(UpperLayer) -> UpperLayer,
     ) -> Option<Self> {
         let mut cursor = frame;
-        let Ok(Payload::Ipv6) = network(&mut cursor, link_layer, inner) else {
+        if network(&mut cursor, link_layer, inner) != Ok(A::PAYLOAD) {
             return None;
-        };
-        let addresses = ipv6::addresses(cursor)?;
-        let flow = ipv6::flow(&mut cursor, walk)?;
+        }
+        let addresses = A::addresses(cursor)?;
+        let flow = A::flow(&mut cursor, walk)?;
         Self::of_upper(addresses, within(flow.upper), frame, wanted)
     }
-}
 
-impl<A> Connection<A> {
     #[inline(always)]
     fn of_upper(
         addresses: [A; 2],
@@ -112,6 +91,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::{Ipv4, Ipv6, parse::ipv6};
 
     const TCP: u8 = 6;
     const PORTS: [u8; 4] = [0xc0, 0x01, 0, 80];
@@ -166,18 +146,20 @@ mod tests {
         let header = [0x45, 0, 0, 0, 0, 0, flags, offset, 64, protocol, 0, 0];
         let ends = [192, 0, 2, 1, 198, 51, 100, 7];
         let frame = frame([0x08, 0], &[&header, &ends, ports]);
-        Connection::of_ipv4(
+        Connection::of(
             Cursor::new(&frame),
             LinkLayer::Ethernet,
             Inner::NONE,
             wanted,
+            ipv6::walk,
+            |upper| upper,
         )
     }
 
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
         let header = [0x60, 0, 0, 0, 0, 0, protocol, 64];
         let frame = frame([0x86, 0xdd], &[&header, &[1; 16], &[2; 16], ports]);
-        Connection::of_ipv6(
+        Connection::of(
             Cursor::new(&frame),
             LinkLayer::Ethernet,
             Inner::NONE,

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{
-    Cursor, Flow, Ipv4, Ipv6,
-    challenge::InSegment,
+    Cursor, Flow, Ipv4, Ipv6, challenge,
     parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
 
@@ -45,12 +44,12 @@ impl Origin {
         }
     }
 
-    fn masked<A: InSegment + IpAddress>(
+    fn masked<A: IpAddress>(
         flow: &Flow<A>,
         (frame, link_layer): (Cursor<'_>, LinkLayer),
         mask: A,
     ) -> Self {
-        let segment = A::segment(frame, link_layer, flow.upper);
+        let segment = challenge::segment::<A>(frame, link_layer, flow.upper);
         Self {
             address: flow.source.to_std(),
             source: flow.source.source(mask).to_std(),

@@ -1,0 +1,192 @@
+//! The answer in place of the question: a SYN-ACK with a cookie, or a DNS answer with TC set.
+
+use aya_ebpf::{
+    bindings::{
+        xdp_action::{XDP_DROP, XDP_TX},
+        xdp_md,
+    },
+    helpers::bpf_xdp_adjust_tail,
+    programs::XdpContext,
+};
+use ratelimit_common::{
+    Cursor, Instant,
+    challenge::{
+        Place,
+        answer::{self, Cookies, Front, ListenerCookie},
+        cookie::{self, Message},
+        options::{self, Kind, Request, Written},
+        query,
+    },
+    parse::transport::OFFSET_MAX,
+};
+
+use crate::{
+    clock,
+    first::First as _,
+    frame,
+    headers::{self, FIXED_HEADERS_MAX},
+    interface, listener,
+    maps::{CHALLENGE, OF_CPU},
+    settings::settings,
+};
+
+/// Writes the answer over the question, and sends it back.
+#[inline(always)]
+pub fn answer(context: *mut xdp_md) -> u32 {
+    let action = answer_question(context);
+    if action == XDP_TX {
+        return action;
+    }
+    answer_query(context)
+}
+
+/// The cookies for the packet of a context.
+struct KernelCookies(*mut xdp_md);
+
+impl Cookies for KernelCookies {
+    #[inline(always)]
+    fn hash(&self, message: &Message) -> u32 {
+        hash_cookie(message)
+    }
+
+    #[inline(always)]
+    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
+        let rules = CHALLENGE.get().of(settings().generation());
+        if !rules.asks_listeners() {
+            return None;
+        }
+        listener::cookie(self.0, place, is_ipv6)
+    }
+
+    #[inline(always)]
+    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
+        write_options(self.0, request, now)
+    }
+}
+
+subprogram! {
+    /// [`options::write`] into the frame of `context`.
+    fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
+        let request = Request {
+            from: request.from & OFFSET_MAX,
+            ..request
+        };
+        let packet = XdpContext::new(context);
+        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        let front = unsafe { Front::from_raw(start, end) };
+        let rules = CHALLENGE.get().of(settings().generation());
+        let listener = rules.listener_options();
+        let find = |kind| find_option(context, request.from, request.bytes, kind);
+        options::write(frame::whole(&packet), &front, request, listener, find, now)
+    }
+}
+
+subprogram! {
+    /// [`options::find`] so far behind the front of the frame.
+    fn find_option(context: *mut xdp_md, from: u16, bytes: u16, kind: Kind) -> u16 {
+        let packet = XdpContext::new(context);
+        let mut start = frame::whole(&packet);
+        start.skip(from & OFFSET_MAX);
+        options::find(start, bytes, kind)
+    }
+}
+
+subprogram! {
+    /// [`cookie::hash`] with the key of this host.
+    pub fn hash_cookie(message: &Message) -> u32 {
+        cookie::hash(super::key(), message)
+    }
+}
+
+subprogram! {
+    /// [`query::question_bytes`] of the packet of `context`.
+    pub fn question_bytes(context: *mut xdp_md) -> Option<u16> {
+        let packet = XdpContext::new(context);
+        let (frame, _) = frame::again(&packet);
+        let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
+        query::question_bytes(frame, interface::link_layer(), name_bytes)
+    }
+}
+
+subprogram! {
+    /// [`query::name_bytes`] so far behind the front of the frame.
+    fn name_bytes(context: *mut xdp_md, offset: u16) -> Option<u16> {
+        let packet = XdpContext::new(context);
+        let (mut cursor, _) = frame::again(&packet);
+        cursor.skip(offset & FIXED_HEADERS_MAX);
+        query::name_bytes(cursor)
+    }
+}
+
+subprogram! {
+    /// [`answer::sum`] of so many bytes so far behind the front of the frame.
+    fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
+        let packet = XdpContext::new(context);
+        let (mut cursor, _) = frame::again(&packet);
+        cursor.skip(offset & FIXED_HEADERS_MAX);
+        answer::sum(cursor, bytes).unwrap_or(0)
+    }
+}
+
+subprogram! {
+    fn answer_question(context: *mut xdp_md) -> u32 {
+        let Some(of_cpu) = OF_CPU.first_ptr() else {
+            return XDP_DROP;
+        };
+        // SAFETY: a live map value of this CPU, of which nobody holds another reference.
+        let now = unsafe { clock::now(settings(), of_cpu) };
+        let packet = XdpContext::new(context);
+        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+        let frame = frame::whole(&packet);
+        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        let front = unsafe { Front::from_raw(start, end) };
+        let walk = |cursor, first| headers::walk(context, cursor, first);
+        let written = answer::write(
+            frame,
+            &front,
+            interface::link_layer(),
+            walk,
+            &KernelCookies(context),
+            now,
+        );
+        match written {
+            Some(bytes) => send_back(context, bytes),
+            None => XDP_DROP,
+        }
+    }
+}
+
+subprogram! {
+    fn answer_query(context: *mut xdp_md) -> u32 {
+        let packet = XdpContext::new(context);
+        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        let front = unsafe { Front::from_raw(start, end) };
+        let written = answer::write_query(
+            frame::whole(&packet),
+            &front,
+            interface::link_layer(),
+            |_, _| question_bytes(context),
+            |cursor, bytes| Some(sum(context, cursor.offset(), bytes)),
+        );
+        match written {
+            Some(bytes) => send_back(context, bytes),
+            None => XDP_DROP,
+        }
+    }
+}
+
+/// Cuts a frame, of which so many bytes were written, and sends it back.
+#[inline(always)]
+fn send_back(context: *mut xdp_md, bytes: u16) -> u32 {
+    let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
+    if excess > 0 {
+        // SAFETY: the helper changes the frame that the context describes. Where it refuses, the rest is padding.
+        unsafe { bpf_xdp_adjust_tail(context, excess.wrapping_neg()) };
+    }
+    XDP_TX
+}
+
+/// What Ethernet sends at least, without the checksum.
+const FRAME_BYTES_MIN: u32 = 60;

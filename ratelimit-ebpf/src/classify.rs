@@ -1,0 +1,61 @@
+//! The classes of a packet.
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use ratelimit_common::{
+    ClassSet, Instant,
+    classify::{self, Classified, Wanted},
+    parse::{Inner, transport::UpperLayer},
+};
+
+use crate::{
+    frame,
+    headers::{found_inner, inner},
+    tables::KernelTables,
+};
+
+subprogram! {
+    /// [`classify::classify`].
+    pub fn classify_packet(
+        context: *mut xdp_md,
+        upper: UpperLayer,
+        asks_headers: bool,
+        asks_destination: bool,
+        policy: u32,
+    ) -> Classified {
+        let wanted = Wanted {
+            headers: asks_headers,
+            destination: asks_destination,
+        };
+        let inner = if asks_headers { inner(context) } else { Inner::NONE };
+        let tables = KernelTables::without_settings(context, Instant::default()).with_inner(inner);
+        let packet = XdpContext::new(context);
+        let (frame, is_copied) = frame::again(&packet);
+        let upper = frame::within(is_copied, upper);
+        classify::classify(frame, upper, wanted, policy, &tables)
+    }
+}
+
+subprogram! {
+    /// [`classify::classes`] of a packet inside of which no other one is looked for: the chain of calls that asks for it has no stack for that.
+    pub fn classes_outside(
+        context: *mut xdp_md,
+        upper: UpperLayer,
+        asks_headers: bool,
+    ) -> ClassSet {
+        let tables = KernelTables::without_settings(context, Instant::default());
+        let packet = XdpContext::new(context);
+        let (frame, is_copied) = frame::again(&packet);
+        let upper = frame::within(is_copied, upper);
+        classify::classes(frame, upper, Wanted::by_challenge(asks_headers), &tables)
+    }
+}
+
+subprogram! {
+    /// [`classify::excluded_by_destination`].
+    pub fn excluded_by_destination(context: *mut xdp_md, inner: Inner) -> ClassSet {
+        let packet = XdpContext::new(context);
+        let (frame, _) = frame::again(&packet);
+        let tables = KernelTables::without_settings(context, Instant::default());
+        classify::excluded_by_destination(frame, &tables.with_inner(found_inner(inner)))
+    }
+}

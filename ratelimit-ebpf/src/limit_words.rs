@@ -1,0 +1,163 @@
+//! Checking and charging limits whose state is a word, and those with a log, in subprograms.
+
+use core::hint;
+
+use ratelimit_common::{
+    Arrival, DropReason, Instant, Limit, Policy, Record, SourceKey,
+    algorithm::{Algorithm, Denied},
+    charge::{self, Outcome, Words as _},
+    source::LogKey,
+};
+
+use crate::{
+    map_words::{MapLog, MapWord, RecordWords, record_words},
+    maps::FamilyMaps,
+    steps::MapSteps,
+};
+
+/// [`charge::charge_words`]. Only where another CPU was faster it takes a further call.
+#[inline(always)]
+pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
+    // The verifier knows which one it is.
+    match record_words() {
+        1 => charge_1_word(policy, RecordWords(record.cast()), arrival),
+        2 => charge_2_words(policy, RecordWords(record.cast()), arrival),
+        4 => charge_4_words(policy, RecordWords(record.cast()), arrival),
+        _ => charge_8_words(policy, RecordWords(record.cast()), arrival),
+    }
+}
+
+/// The subprogram for records of so many words: its argument says how long they are. The verifier of kernel 6.1 looks at all of them, and sees
+/// at once which are not called.
+macro_rules! of_words {
+    ($($function:ident = $words:literal),+) => {$(
+        subprogram! {
+            fn $function(policy: &Policy, words: RecordWords<$words>; arrival) -> Outcome {
+                if record_words() != $words {
+                    return Outcome::refused(DropReason::NoState, 0);
+                }
+                if let Some(outcome) = charge::charge_two(policy, &words, arrival) {
+                    return outcome;
+                }
+                let Some(mut steps) = MapSteps::of_this_cpu() else {
+                    return Outcome::refused(DropReason::Contended, 0);
+                };
+                charge::charge_words(policy, &words, &mut steps, arrival)
+            }
+        }
+    )+};
+}
+
+of_words!(
+    charge_1_word = 1,
+    charge_2_words = 2,
+    charge_4_words = 4,
+    charge_8_words = 8
+);
+
+subprogram! {
+    /// [`charge::check_limit`] for a limit whose state is a word.
+    pub fn check_word(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
+        charge::check_limit(limit, &word, 0, at, cost)
+    }
+}
+
+/// [`charge::charge_limit`] for a limit whose state is a word.
+#[inline(always)]
+pub fn charge_word(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
+    match limit.algorithm() {
+        Algorithm::FixedWindow(_) => charge_fixed_window(limit, word, at, cost),
+        Algorithm::SlidingWindow(_) => charge_sliding_window(limit, word, at, cost),
+        Algorithm::TokenBucket(_) => charge_token_bucket(limit, word, at, cost),
+        Algorithm::SlidingLog(_) => Outcome::refused(DropReason::NoState, 0),
+    }
+}
+
+subprogram! {
+    /// [`Algorithm::counts_for_ns`] of a word.
+    pub fn counts_for_ns(limit: &Limit, word: MapWord, at: Instant) -> u64 {
+        limit.algorithm().counts_for_ns(word.load(0), at)
+    }
+}
+
+/// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
+macro_rules! of_algorithm {
+    ($($function:ident = $algorithm:ident),+) => {$(
+        subprogram! {
+            /// [`charge::charge_word`] by the algorithm that a limit is known to have.
+            pub fn $function(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
+                let step = |state| {
+                    // What a compiler knew to be the same at each attempt, it would keep on the stack.
+                    let Some(algorithm) = hint::black_box(limit).$algorithm() else {
+                        return Err(Denied);
+                    };
+                    algorithm.step(state, at, cost)
+                };
+                charge::charge_word(&word, 0, step)
+            }
+        }
+    )+};
+}
+
+of_algorithm!(
+    charge_fixed_window = as_fixed_window,
+    charge_sliding_window = as_sliding_window,
+    charge_token_bucket = as_token_bucket
+);
+
+/// [`charge::check_limit`] for a sliding log, which a scope and the index of a limit tell apart.
+#[inline(always)]
+pub fn check_log<A: FamilyMaps>(
+    source: &A,
+    scope: u32,
+    limit: &Limit,
+    index: usize,
+    at: Instant,
+) -> Outcome {
+    check_log_at(limit, source, log_place(scope, index), at)
+}
+
+subprogram! {
+    fn check_log_at[check_log_v4, check_log_v6]<A>(
+        limit: &Limit, source: &A, place: u64, at: Instant
+    ) -> Outcome {
+        match limit.as_sliding_log() {
+            Some(log) => charge::check_log(log, &MapLog(&log_key(source, place)), 0, at),
+            None => Outcome::refused(DropReason::NoState, 0),
+        }
+    }
+}
+
+/// [`charge::charge_limit`] likewise.
+#[inline(always)]
+pub fn charge_log<A: FamilyMaps>(
+    source: &A,
+    scope: u32,
+    limit: &Limit,
+    index: usize,
+    at: Instant,
+) -> Outcome {
+    charge_log_at(limit, source, log_place(scope, index), at)
+}
+
+subprogram! {
+    fn charge_log_at[charge_log_v4, charge_log_v6]<A>(
+        limit: &Limit, source: &A, place: u64, at: Instant
+    ) -> Outcome {
+        match limit.as_sliding_log() {
+            Some(log) => charge::charge_log(log, &MapLog(&log_key(source, place)), 0, at),
+            None => Outcome::refused(DropReason::NoState, 0),
+        }
+    }
+}
+
+/// The scope and the limit of a sliding log, in one argument.
+#[inline(always)]
+fn log_place(scope: u32, index: usize) -> u64 {
+    (index as u64) << 32 | u64::from(scope)
+}
+
+#[inline(always)]
+fn log_key<A: FamilyMaps>(address: &A, place: u64) -> LogKey {
+    LogKey::new(&SourceKey::new(*address, place as u32)).of_limit((place >> 32) as u32)
+}

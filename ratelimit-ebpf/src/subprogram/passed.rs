@@ -1,0 +1,242 @@
+//! What subprograms take and answer: numbers, and pointers to memory that the verifier knows the type of.
+
+use core::ptr;
+
+use aya_ebpf::bindings::xdp_md;
+use ratelimit_common::{
+    ClassSet, DropReason, Instant, Settings, Standing,
+    ban_budget::Slot,
+    challenge::{
+        self, Shared,
+        answer::ListenerCookie,
+        options::{Request, Written},
+    },
+    charge::Outcome,
+    classify::Classified,
+    compact::{self, SLOTS, Set},
+    generation::Generation,
+    lease::Demanded,
+    list::Listed,
+    new_sources::Newcomer,
+    parse::{Inner, Wanted, ipv6::Walk, transport::UpperLayer},
+    sample::Socket,
+};
+
+use super::Packet;
+use crate::{
+    compact::MapSet,
+    detected::BanRing,
+    map_words::{MapWord, RecordWords},
+    maps::BanWords,
+    strikes::StrikeBits,
+};
+
+/// A value that is passed to a subprogram, or answered by one.
+pub trait Passed: Sized {
+    /// What the verifier sees of it.
+    type Raw;
+
+    /// What a subprogram answers that was given a null pointer, which does not happen: the verifier asks for it.
+    const NOTHING: u64 = 0;
+
+    fn pack(self) -> Self::Raw;
+
+    /// The value that was packed; `None` of a null pointer. A number always has one.
+    ///
+    /// # Safety
+    ///
+    /// A pointer is null or points to memory of its type.
+    unsafe fn unpack(raw: Self::Raw) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($type:ty: $pack:expr, $unpack:expr $(, $nothing:expr)?;)+) => {$(
+        impl Passed for $type {
+            type Raw = u64;
+            $(const NOTHING: u64 = $nothing;)?
+
+            #[inline(always)]
+            fn pack(self) -> u64 {
+                let pack: fn(Self) -> u64 = $pack;
+                pack(self)
+            }
+
+            #[inline(always)]
+            unsafe fn unpack(raw: u64) -> Option<Self> {
+                let unpack: fn(u64) -> Self = $unpack;
+                Some(unpack(raw))
+            }
+        }
+    )+};
+}
+
+/// Above the upper layer: all extension headers were looked through.
+const COMPLETE: u64 = 1 << 32;
+
+/// Above the bytes and the sum of options: they are written.
+const WRITTEN: u64 = 1 << 63;
+
+/// A place: its slot above the outcome, and above that whether it was claimed.
+const SLOT_SHIFT: u32 = 32;
+const NEW: u64 = 1 << 40;
+
+numbers! {
+    (): |()| 0, |_| ();
+    bool: u64::from, |raw| raw != 0;
+    u8: u64::from, |raw| raw as u8;
+    u16: u64::from, |raw| raw as u16;
+    u32: u64::from, |raw| raw as u32;
+    u64: |it| it, |raw| raw;
+    usize: |it| it as u64, |raw| raw as usize;
+    [u8; 2]: |it| u16::from_ne_bytes(it).into(), |raw| (raw as u16).to_ne_bytes();
+    // No length is 0.
+    Option<u16>: |it| it.map_or(0, u64::from), |raw| (raw as u16 != 0).then_some(raw as u16);
+    Instant: Instant::as_nanos, Instant::from_nanos;
+    Packet: |it| it.0, Packet;
+    Outcome: |it| it.to_bits().into(), |raw| Outcome::from_bits(raw as u32),
+        Outcome::refused(DropReason::NoState, 0).to_bits() as u64;
+    Classified: |it| u64::from(it.classes.bits()) | u64::from(it.outcome.to_bits()) << 32,
+        |raw| Classified {
+            classes: ClassSet::from_bits(raw as u32),
+            outcome: Outcome::from_bits((raw >> 32) as u32),
+        };
+    ClassSet: |it| it.bits().into(), |raw| ClassSet::from_bits(raw as u32);
+    Listed: Listed::to_bits, Listed::from_bits;
+    UpperLayer: |it| it.to_bits().into(), |raw| UpperLayer::from_bits(raw as u32);
+    Walk: |it| u64::from(it.upper.to_bits()) | if it.is_complete { COMPLETE } else { 0 },
+        |raw| Walk {
+            upper: UpperLayer::from_bits(raw as u32),
+            is_complete: raw & COMPLETE != 0,
+        };
+    Inner: |it| it.number().into(), |raw| Inner::from_number(raw as u32);
+    Wanted: |it| it as u64, |raw| Wanted::from_number(raw as u32);
+    Socket: |it| it.number().into(), |raw| Socket::from_number(raw as u32);
+    challenge::Outcome: |it| it as u64, challenge::Outcome::from_number;
+    challenge::Place: |it| u64::from(it.packet) | u64::from(it.segment) << 16,
+        |raw| challenge::Place {
+            packet: raw as u16,
+            segment: (raw >> 16) as u16,
+        };
+    Shared: |it| it as u64, Shared::from_number;
+    StrikeBits: |it| it.0, StrikeBits;
+    Option<ListenerCookie>: |it| it.map_or(0, |it| {
+            u64::from(it.segment_bytes) << 32 | u64::from(it.sequence)
+        }),
+        |raw| (raw != 0).then_some(ListenerCookie {
+            sequence: raw as u32,
+            segment_bytes: (raw >> 32) as u16,
+        });
+    Request: |it| {
+            u64::from(it.from)
+                | u64::from(it.bytes) << 16
+                | u64::from(it.to) << 32
+                | u64::from(it.segment_bytes) << 48
+        },
+        |raw| Request {
+            from: raw as u16,
+            bytes: (raw >> 16) as u16,
+            to: (raw >> 32) as u16,
+            segment_bytes: (raw >> 48) as u16,
+        };
+    Option<Written>: |it| it.map_or(0, |it| {
+            WRITTEN | u64::from(it.bytes) << 32 | u64::from(it.sum)
+        }),
+        |raw| (raw != 0).then_some(Written {
+            bytes: (raw >> 32) as u16,
+            sum: raw as u32,
+        });
+    compact::Place: |it| {
+            it.outcome.pack() | (it.slot as u64) << SLOT_SHIFT | if it.is_new { NEW } else { 0 }
+        },
+        |raw| compact::Place {
+            slot: (raw >> SLOT_SHIFT) as usize & (SLOTS - 1),
+            is_new: raw & NEW != 0,
+            outcome: Outcome::from_bits(raw as u32),
+        },
+        Outcome::NOTHING;
+    Slot: |it| it.0, Slot;
+    Settings: Settings::to_bits, Settings::from_bits;
+    Demanded: |it| it as u64, Demanded::from_number;
+    Generation: |it| it as u64, Generation::from_number;
+    Newcomer: |it| it as u64, |raw| match raw {
+        0 => Newcomer::Source,
+        _ => Newcomer::OverflowBucket,
+    };
+    Standing: |it| it as u64, |raw| match raw {
+        0 => Standing::Verified,
+        _ => Standing::Unverified,
+    };
+}
+
+impl<T> Passed for &T {
+    type Raw = *const T;
+
+    #[inline(always)]
+    fn pack(self) -> *const T {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn unpack(raw: *const T) -> Option<Self> {
+        // SAFETY: as the caller says.
+        unsafe { raw.as_ref() }
+    }
+}
+
+impl<T> Passed for Option<&T> {
+    type Raw = *const T;
+
+    #[inline(always)]
+    fn pack(self) -> *const T {
+        self.map_or(ptr::null(), ptr::from_ref)
+    }
+
+    #[inline(always)]
+    unsafe fn unpack(raw: *const T) -> Option<Self> {
+        // SAFETY: as the caller says.
+        Some(unsafe { raw.as_ref() })
+    }
+}
+
+/// The verifier knows that it is one.
+impl Passed for *mut xdp_md {
+    type Raw = Self;
+
+    #[inline(always)]
+    fn pack(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn unpack(raw: Self) -> Option<Self> {
+        Some(raw)
+    }
+}
+
+macro_rules! map_values {
+    ($($type:ty: $raw:ty, $make:path;)+) => {$(
+        impl Passed for $type {
+            type Raw = *mut $raw;
+
+            #[inline(always)]
+            fn pack(self) -> *mut $raw {
+                self.0
+            }
+
+            #[inline(always)]
+            unsafe fn unpack(raw: *mut $raw) -> Option<Self> {
+                (!raw.is_null()).then(|| $make(raw))
+            }
+        }
+    )+};
+}
+
+map_values! {
+    BanRing: BanWords, BanRing;
+    MapSet: Set, MapSet;
+    MapWord: u64, MapWord;
+    RecordWords<1>: [u64; 1], RecordWords;
+    RecordWords<2>: [u64; 2], RecordWords;
+    RecordWords<4>: [u64; 4], RecordWords;
+    RecordWords<8>: [u64; 8], RecordWords;
+}
