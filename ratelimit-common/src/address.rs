@@ -1,4 +1,4 @@
-//! The two address families, behind one trait: every rule is written once, for both.
+//! The two address families behind one trait, so that every rule is written once for both.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use crate::{
     prefix_filter::{self, Levels},
 };
 
-/// What a frame carries; a label of the counters.
+/// The kind of packet in a frame; a label of the counters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Family {
@@ -39,7 +39,7 @@ impl Family {
     }
 }
 
-/// An IP address as it stands in a packet.
+/// An IP address in network byte order.
 pub trait Address: Copy + Eq + 'static {
     /// The family of this type.
     const FAMILY: Family;
@@ -65,67 +65,69 @@ pub trait Address: Copy + Eq + 'static {
     /// The bits of `self` that `mask` keeps.
     fn masked(self, mask: Self) -> Self;
 
-    /// The source that the address is of, where `mask` has the bits that make it one. A link-local address (`fe80::/10`) is a
-    /// source of its own: those of one link share their first 64 bits.
+    /// The source of the address: its bits in `mask`. A link-local address (`fe80::/10`) is a
+    /// source of its own, because all addresses of a link share their first 64 bits.
     fn source(self, mask: Self) -> Self;
 
     /// Whether it is an IPv6 address of `fe80::/10`.
     fn is_link_local(self) -> bool;
 
-    /// Whether no packet can come from the address. None comes from a group, `224.0.0.0/4` (RFC 1122, 3.2.1.3) and `ff00::/8` (RFC
-    /// 4291, 2.7), nor from `255.0.0.0/8`, where the broadcast address is.
+    /// Whether no packet can have this source. Multicast addresses cannot, `224.0.0.0/4` (RFC 1122,
+    /// 3.2.1.3) and `ff00::/8` (RFC 4291, 2.7), nor can `255.0.0.0/8`, which contains the broadcast
+    /// address.
     fn is_invalid_source(self) -> bool;
 
-    /// Whether no host sends from it over a network: `0.0.0.0/8`, `127.0.0.0/8` and `240.0.0.0/4`; `::/96`, `::ffff:0:0/96` and `100::/64`.
-    /// Private, shared, link-local and documentation addresses are none: hosts behind this one may have them.
+    /// Whether no host uses this source on a network: `0.0.0.0/8`, `127.0.0.0/8` and `240.0.0.0/4`;
+    /// `::/96`, `::ffff:0:0/96` and `100::/64`. Private, shared, link-local and documentation
+    /// addresses do not count: hosts behind this one may have them.
     fn is_bogon(self) -> bool;
 
     /// The first `bits` bits of `self`, and the others 0.
     fn prefix(self, bits: u8) -> Self;
 
-    /// The first bits of `self`, and the others 0: `longest` of them, or fewer by the place of the only bit of `fewer`. It takes
-    /// no loop to know the place.
+    /// The first bits of `self`, with the others 0: `longest` bits, minus the position of the only
+    /// bit of `fewer`. This needs no loop to find the position.
     fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self;
 
-    /// A number for the first `bits` bits, at most 64, that is below 2^`width`. Prefixes side by side have different ones, and
-    /// where `bits` is `width` and the family IPv4 no two prefixes have the same.
+    /// Maps the first `bits` bits, at most 64, to a number below 2^`width`. Adjacent prefixes have
+    /// different numbers. For IPv4 with `bits` equal to `width`, all prefixes do.
     fn region(self, bits: u8, width: u8) -> u32;
 
-    /// The address that lies `count` prefixes of the length `bits`, at most 64, behind this one.
+    /// The address that is `count` prefixes of length `bits`, at most 64, after this one.
     fn nth(self, count: u32, bits: u8) -> Self;
 
-    /// Mixes the address with a length: what the [`prefix_filter`] tells prefixes apart by.
+    /// A hash of the address and a length, by which the [`prefix_filter`] distinguishes prefixes.
     fn mixed(self, length: u8) -> u32;
 
-    /// 0 where the other address is the same, else a number below 2^63: a comparison without a branch.
+    /// 0 for the same address, otherwise a number below 2^63: a comparison without a branch.
     fn difference(self, other: &Self) -> u64;
 
-    /// A number of which the upper bits are as good as random.
+    /// A hash whose upper bits are as good as random.
     fn spread(self) -> u32;
 
-    /// The bit of the [filter](crate::detected::Filter) that stands for this source, below
+    /// The bit of this source in the [filter](crate::detected::Filter), below
     /// [`detected::BITS`](crate::detected::BITS).
     #[inline(always)]
     fn filter_bit(self) -> u32 {
         self.spread() >> 17
     }
 
-    /// The first 64 bits of the address, which are all that make a source where the store is `compact`; of a link-local one see
-    /// `link_local`.
+    /// The first 64 bits of the address, which identify a source in the store `compact`. For a
+    /// link-local address see `link_local`.
     fn key(self) -> u64;
 
-    /// The address that has this key, and no other bits.
+    /// The address with this key, and 0 in all other bits.
     fn from_key(key: u64) -> Self;
 
-    /// What stands in the tables for all sources of the /24, of IPv6 the /48, around this address that have no state of their
-    /// own. It is an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
-    /// `ff00::/8` is multicast (RFC 4291, 2.7).
+    /// The address under which the tables store all sources of the surrounding /24 (IPv6: /48)
+    /// without their own state. No packet comes from it, and it ends with the prefix. 255.0.0.0/8
+    /// is reserved (RFC 1112, 4), and `ff00::/8` is multicast (RFC 4291, 2.7).
     fn overflow_bucket(self) -> Self;
 
-    /// Whether the address stands for an overflow bucket.
+    /// Whether this is the address of an overflow bucket.
     fn is_overflow_bucket(self) -> bool;
 
-    /// The front of the prefix whose sources are the overflow bucket that the address stands for, and its length.
+    /// The prefix of the sources in this overflow bucket, as its first address and its length.
     fn overflow_prefix(self) -> (Self, u8);
 
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
@@ -173,14 +175,14 @@ pub struct Ipv4([u8; 4]);
 pub struct Ipv6([u8; 16]);
 
 impl Ipv4 {
-    /// The address with these octets.
+    /// Creates the address with these octets.
     pub const fn new(octets: [u8; 4]) -> Self {
         Self(octets)
     }
 }
 
 impl Ipv6 {
-    /// The address with these octets.
+    /// Creates the address with these octets.
     pub const fn new(octets: [u8; 16]) -> Self {
         Self(octets)
     }
@@ -225,11 +227,12 @@ const fn high(word: u64) -> u32 {
     word.wrapping_shr(32) as u32
 }
 
-/// The key of a link-local address in 64 bits, of which ten say that it is one.
+/// The key of a link-local address in 64 bits, ten of which mark it as one.
 ///
-/// So its interface identifier takes 54 bits: two for its form, and 52. Small numbers, as people write them, and those
-/// made of a MAC address (RFC 4291, appendix A) are whole. Of others, random ones (RFC 7217), the last 12 bits are left out. The
-/// bits between `fe80::/10` and the identifier are 0 on the wire (RFC 4291, 2.5.6).
+/// Its interface identifier has 54 bits: two for its form, and 52 of content. Small numbers, as
+/// people assign them, and identifiers derived from a MAC address (RFC 4291, appendix A) are
+/// complete. Others, random ones (RFC 7217), lose their last 12 bits. The bits between `fe80::/10`
+/// and the identifier are 0 on the wire (RFC 4291, 2.5.6).
 mod link_local {
     const PREFIX: u64 = 0xfe80 << 48;
     const FORM_SHIFT: u32 = 52;
@@ -309,7 +312,7 @@ impl Address for Ipv4 {
     #[inline(always)]
     fn is_invalid_source(self) -> bool {
         let address = u32::from_be_bytes(self.0);
-        // Most are reported by the first comparison.
+        // The first comparison accepts most addresses.
         address >= 0xe000_0000 && (address >> 28 == 0xe || address >> 24 == 0xff)
     }
 
@@ -397,7 +400,7 @@ impl Address for Ipv4 {
 
     #[inline(always)]
     fn octets(self) -> [u8; 16] {
-        // Two words: of bytes LLVM would make a call, which takes a stack.
+        // In two words: LLVM would turn bytes into a call, which takes stack space.
         let low = 0xffff_0000_0000 | u64::from(u32::from_be_bytes(self.0));
         zerocopy::transmute!([0, low.to_be()])
     }
@@ -429,7 +432,8 @@ impl Address for Ipv6 {
 
     #[inline(always)]
     fn source(self, mask: Self) -> Self {
-        // Without a branch: a copy of the address, byte by byte, is nothing that the verifier takes from the stack.
+        // Without a branch: the verifier does not track a copy of the address that was made byte by
+        // byte.
         let own: [u64; 2] = zerocopy::transmute!(self.0);
         let mask: [u64; 2] = zerocopy::transmute!(mask.0);
         let all = 0u64.wrapping_sub(self.is_link_local().into());
@@ -447,7 +451,7 @@ impl Address for Ipv6 {
 
     #[inline(always)]
     fn is_invalid_source(self) -> bool {
-        // By the half: what is read as a byte, LLVM keeps apart from the others, at an odd place of the stack.
+        // In halves: LLVM would keep a byte separately, at an odd offset on the stack.
         let [front, _] = self.halves();
         front >> 56 == 0xff
     }

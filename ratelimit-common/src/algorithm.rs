@@ -1,6 +1,7 @@
-//! The limiting algorithms: value in, value out. Where the state is kept, and how it is made atomic, is decided elsewhere.
+//! The limiting algorithms: pure functions. Storage and atomicity are handled elsewhere.
 //!
-//! The state of each is one word, 0 for a source that was never charged; only a sliding log has more, in a ring of its own.
+//! The state of each is one word, 0 for a source that was never charged. Only a sliding log has
+//! more, in a separate ring.
 
 mod fixed_window;
 #[cfg(test)]
@@ -29,12 +30,13 @@ pub use token_bucket::TokenBucket;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied;
 
-/// Why an algorithm cannot be had with its parameters.
+/// Why an algorithm cannot have these parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ParameterError {
-    /// Nothing could ever pass.
+    /// Nothing would ever pass.
     ZeroAmount,
-    /// The amount leaves too few bits for the time: at most `amount_max` fits into one word with this window.
+    /// The amount leaves too few bits for the time: with this window, at most `amount_max` fits
+    /// into one word.
     Unrepresentable {
         /// The largest amount for this window.
         amount_max: u64,
@@ -53,22 +55,23 @@ pub enum ParameterError {
 /// An algorithm with its parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Algorithm {
-    /// At most the amount in the window that a source's first packet opens.
+    /// At most the amount in a window that opens with the first packet of a source.
     FixedWindow(FixedWindow),
-    /// At most the amount in a window and the weighted one before it.
+    /// At most the amount in a window, including a weighted part of the previous one.
     SlidingWindow(SlidingWindow),
-    /// At most a burst, and a rate behind it.
+    /// A burst, then a rate.
     TokenBucket(TokenBucket),
-    /// At most the amount in any window whatever.
+    /// At most the amount in any window.
     SlidingLog(SlidingLog),
 }
 
 impl Algorithm {
-    /// The word after a packet of `cost` at `now`. A sliding log has none: its word stays as it is.
+    /// The word after a packet of `cost` at `now`. A sliding log has none: its word does not
+    /// change.
     ///
     /// # Errors
     ///
-    /// [`Denied`] when there is no room for `cost`.
+    /// [`Denied`] if there is no room for `cost`.
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
         match self {
@@ -79,8 +82,8 @@ impl Algorithm {
         }
     }
 
-    /// Where the order of words begins at `now`: of two words, that with the smaller difference to it, which wraps, is less
-    /// debt. No step makes a word less.
+    /// The origin of the order of words at `now`: of two words, the one with the smaller (wrapping)
+    /// difference to it is less debt. No step decreases a word.
     #[inline(always)]
     pub fn debt_origin(&self, now: Instant) -> u64 {
         match self {
@@ -91,7 +94,7 @@ impl Algorithm {
         }
     }
 
-    /// The word of another source, as one takes it over that comes at `now`. It is never less debt.
+    /// The word of another source after a newcomer at `now` inherited it. Its debt never decreases.
     #[inline(always)]
     pub fn taken_over(&self, word: u64, now: Instant) -> u64 {
         match self {
@@ -100,8 +103,8 @@ impl Algorithm {
         }
     }
 
-    /// How long what the word says to be used at `now` counts, in nanoseconds: to the end of its window. A bucket takes
-    /// things back bit by bit.
+    /// How long the usage in the word at `now` counts, in nanoseconds: until the end of its window.
+    /// A bucket refills continuously.
     #[inline(always)]
     pub fn counts_for_ns(&self, word: u64, now: Instant) -> u64 {
         match self {
@@ -111,7 +114,7 @@ impl Algorithm {
         }
     }
 
-    /// What is in use at `now` by the word, rounded up.
+    /// The usage at `now`, rounded up.
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         match self {
             Self::FixedWindow(window) => window.used(word, now),
@@ -121,7 +124,7 @@ impl Algorithm {
         }
     }
 
-    /// The most that can be in use.
+    /// The highest possible usage.
     pub const fn capacity(&self) -> u64 {
         match self {
             Self::FixedWindow(window) => window.amount(),
@@ -131,17 +134,17 @@ impl Algorithm {
         }
     }
 
-    /// Nanoseconds until nothing is in use, if no packet comes.
+    /// Nanoseconds until the usage is 0, if no further packets arrive.
     pub fn clears_in_ns(&self, word: u64, now: Instant) -> u64 {
         self.first_ns(now, |at| self.used(word, at) == 0)
     }
 
-    /// Nanoseconds until a packet of `cost` fits, if none comes before; 0 when one fits already.
+    /// Nanoseconds until a packet of `cost` fits, if none comes before. 0 if one fits already.
     pub fn room_in_ns(&self, word: u64, now: Instant, cost: u64) -> u64 {
         self.first_ns(now, |at| self.step(word, at, cost).is_ok())
     }
 
-    /// The same in place of `before` from `now` on. Words go by a clock of their own in a token bucket alone.
+    /// Replaces `before` at `now`. Only a token bucket has a clock to continue.
     pub fn after(self, before: &Self, now: Instant) -> Self {
         match (self, before) {
             (Self::TokenBucket(bucket), Self::TokenBucket(before)) => {
@@ -151,7 +154,7 @@ impl Algorithm {
         }
     }
 
-    /// The same from `now` on, where nothing is known of what there was before.
+    /// Starts at `now`, without a known predecessor.
     pub fn starting(self, now: Instant) -> Self {
         match self {
             Self::TokenBucket(bucket) => Self::TokenBucket(bucket.starting(now)),
@@ -159,7 +162,7 @@ impl Algorithm {
         }
     }
 
-    /// The same, that reads the words of another one of the same clock too.
+    /// Also accepts the words of another algorithm with the same clock.
     pub fn reading(self, other: &Self) -> Self {
         match (self, other) {
             (Self::TokenBucket(bucket), Self::TokenBucket(other)) => {
@@ -169,7 +172,7 @@ impl Algorithm {
         }
     }
 
-    /// What a word of state means: words may only be kept under another limit when it says the same.
+    /// The meaning of a word. Another limit may only keep words with an equal meaning.
     pub const fn meaning(&self) -> [u64; 4] {
         match self {
             Self::FixedWindow(window) => {
@@ -184,12 +187,12 @@ impl Algorithm {
                 let [a, b, c] = bucket.meaning();
                 [TOKEN_BUCKET as u64, a, b, c]
             }
-            // A ring has the times of packets, whatever the amount and the window.
+            // A ring contains the times of packets, whatever the amount and the window.
             Self::SlidingLog(_) => [SLIDING_LOG as u64, 0, 0, 0],
         }
     }
 
-    /// How much comes free in so many nanoseconds, on average and at most; 0 of a sliding log.
+    /// The most that becomes free in `nanos`, averaged over a window; 0 for a sliding log.
     #[inline(always)]
     pub(crate) fn comes_free(&self, nanos: u64) -> u64 {
         let of_window = |window_ns: u64| {
@@ -205,7 +208,7 @@ impl Algorithm {
         }
     }
 
-    /// Nanoseconds from `now` to when `holds` begins to hold, which it does for good while no packet comes.
+    /// Nanoseconds from `now` until `holds` becomes true. Without packets, it then stays true.
     fn first_ns(&self, now: Instant, holds: impl Fn(Instant) -> bool) -> u64 {
         let forgotten_in_ns = match self {
             Self::FixedWindow(window) => window.forgets_in_ns(),
@@ -250,7 +253,7 @@ impl From<SlidingLog> for Algorithm {
     }
 }
 
-/// An algorithm as it lies in a map: which one, and its parameters.
+/// An algorithm in a map: its tag and parameters.
 const FIXED_WINDOW: u16 = 0;
 pub(crate) const SLIDING_WINDOW: u16 = 1;
 pub(crate) const TOKEN_BUCKET: u16 = 2;
@@ -262,7 +265,7 @@ fn is_tag<const FEATURE: u8>(tag: u16, algorithm: u16) -> bool {
     features::is_enabled_beside::<FEATURE>(tag.into()) && tag == algorithm
 }
 
-/// Whether a tag is that of a fixed window, which is no feature: every program has it.
+/// Whether a tag is that of a fixed window, which is no feature: every program includes it.
 #[inline(always)]
 pub(crate) fn is_fixed_window(tag: u16) -> bool {
     let number = tag.into();
@@ -278,7 +281,7 @@ pub(crate) fn is_log(tag: u16) -> bool {
     is_tag::<{ Feature::SlidingLog as u8 }>(tag, SLIDING_LOG)
 }
 
-/// The parameters of any algorithm, each of which has a type of its own for them.
+/// The parameters of any algorithm. Each has its own type for them.
 pub(crate) type Parameters = [u64; 3];
 
 impl Algorithm {

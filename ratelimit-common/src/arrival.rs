@@ -2,15 +2,15 @@
 
 use crate::{Instant, Settings, class::ClassSet};
 
-/// When a packet came, how large it is, what it is, and what held when it was read.
+/// A packet for limits: its time, size and classes, and the settings when it was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Arrival {
     /// When it came.
     pub at: Instant,
     /// The bytes of its frame, without the checksum.
     pub bytes: u32,
-    /// The classes that it belongs to; none where nobody asks.
+    /// Its classes; none if no limit uses classes.
     pub classes: ClassSet,
-    /// What holds for all packets, read once: everything that is asked about the packet is asked of this generation.
+    /// The settings, read once: all tables are read in the generation of these.
     pub settings: Settings,
 }

@@ -1,17 +1,20 @@
-//! The bans that detection may make in a minute: policies in the kernel and the daemon take them from the same words.
+//! The budget of bans per minute: policies in the kernel and the daemon take bans from the same
+//! words.
 //!
-//! There are two budgets, each with words of its own. Who forges addresses can use up that of sources that are not verified, and
-//! nothing of the other.
+//! There are two budgets with separate words. A sender of forged addresses can use up that of
+//! sources that are not verified, but not the other one.
 //!
-//! Time is cut into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last. It holds the number of its slot above the bans of
-//! it. Two times within a minute lie at most 28 slots apart. So a ban is made where these slots have room, and counts for a
-//! minute at least, and for 62.3 s at most. A window that opens with a ban would let twice as many through around its end, and
-//! a log of all of them take memory for millions.
+//! Time is divided into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last slots,
+//! with the number of the slot above its bans. Two times within a minute are at most 28 slots
+//! apart. So a ban is permitted if these slots have room, and counts for at least a minute and at
+//! most 62.3 s. A window that opens with a ban would admit twice as many around its end, and a log
+//! of all bans would take memory for millions.
 //!
-//! Who takes one looks, adds its own by compare-and-swap, and looks again. Of any bans within a minute, the one that was added last
-//! sees all others. They were added before, and lie in slots that it counts, or in later ones, of which it takes a single one to
-//! refuse. So they are never more than there may be. Where CPUs in two slots take the last one at the same time, each may see the
-//! other and give its own back; in one slot, exactly one gets it.
+//! To take a ban, a CPU checks, adds its own by compare-and-swap, and checks again. Of any bans
+//! within a minute, the last one sees all others: they were added before, in slots that it counts,
+//! or in later slots, a single one of which makes it refuse. So the budget is never exceeded. If
+//! CPUs in two slots take the last one at the same time, each may see the other and give its own
+//! back; in one slot, exactly one gets it.
 
 use core::num::NonZeroU32;
 
@@ -30,11 +33,11 @@ const BEHIND: u64 = 28;
 const AHEAD: u64 = 3;
 const _: () = assert!(BEHIND + 1 + AHEAD == SLOTS as u64);
 
-/// The number of a slot stands above the bans of it.
+/// The number of a slot is above its bans.
 const NUMBER_SHIFT: u32 = 31;
 const BANS_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
 
-/// Whether an address is that of who sends, as far as that can be known.
+/// Whether a source address is known to be genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Standing {
@@ -57,7 +60,7 @@ impl Standing {
 pub struct BanBudgets {
     /// Of verified sources.
     pub verified: BanBudget,
-    /// Of those that may be forged.
+    /// The budget for sources that may be forged.
     pub unverified: BanBudget,
 }
 const _: () = assert!(size_of::<BanBudgets>() == 16);
@@ -201,7 +204,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const MINUTE: u64 = 60 * SECOND;
     const SLOT: u64 = 1 << NUMBER_SHIFT;
-    /// What a ban counts for at most.
+    /// The longest time for which a ban counts.
     const COUNTS: u64 = (BEHIND + 1) * SLOT;
 
     #[test]

@@ -1,7 +1,7 @@
-//! A capture of dropped packets: which of them user space wants, and what it gets.
+//! A capture of dropped packets: which ones user space wants, and what it receives.
 //!
-//! Packets that pass are never looked at. A capture ends by itself when nobody goes on asking for it, so a daemon that is
-//! killed leaves none behind.
+//! Passed packets are never examined. A capture expires unless user space keeps extending it, so a
+//! killed daemon leaves none behind.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -13,22 +13,22 @@ pub const SNAP_MAX: u32 = 1 << 14;
 /// The time in which a CPU copies at most [`Capture::burst`] packets of an interface.
 pub const WINDOW_NS: u64 = 100_000_000;
 
-/// What is captured; all zero is nothing.
+/// The packets to capture; all zero for none.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Capture {
-    /// When it ends, in nanoseconds since boot. User space moves it on while somebody reads.
+    /// The end, in nanoseconds since boot. User space extends it while there is a reader.
     pub until_ns: u64,
-    /// The prefix that sources are to have, in the form of [`Address::octets`], and its bits. No bits are all sources, and the
-    /// packets whose source cannot be read.
+    /// The prefix of the captured sources, in the form of [`Address::octets`]. With a mask of 0,
+    /// all sources match, and packets whose source cannot be read.
     pub source: [u8; 16],
     /// The bits of `source` that count.
     pub mask: [u8; 16],
-    /// The reasons, a bit each.
+    /// The reasons, one bit each.
     pub reasons: u32,
-    /// Of so many packets of an interface that a CPU drops, one is kept.
+    /// The sampling interval: a CPU keeps one in this many packets that it drops on an interface.
     pub every: u32,
     /// The bytes of a packet that are kept, at most [`SNAP_MAX`].
     pub snap: u32,
@@ -37,31 +37,31 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Whether there is one, which may have ended.
+    /// Whether there is one, possibly expired.
     #[inline(always)]
     pub const fn is_wanted(&self) -> bool {
         self.until_ns != 0
     }
 
-    /// Whether it is going on at `now`.
+    /// Whether it is active at `now`.
     #[inline(always)]
     pub const fn is_on(&self, now: Instant) -> bool {
         now.as_nanos() < self.until_ns
     }
 
-    /// Whether it has packets that are dropped for `reason`.
+    /// Whether it includes packets dropped for `reason`.
     #[inline(always)]
     pub const fn has_reason(&self, reason: DropReason) -> bool {
         self.reasons & 1_u32.wrapping_shl(reason as u32) != 0
     }
 
-    /// Whether it has packets of all sources.
+    /// Whether it includes all sources.
     #[inline(always)]
     pub const fn has_all_sources(&self) -> bool {
         u128::from_ne_bytes(self.mask) == 0
     }
 
-    /// Whether it has packets of `source`.
+    /// Whether it includes packets of `source`.
     #[inline(always)]
     pub fn has_source(&self, source: impl Address) -> bool {
         let different = u128::from_ne_bytes(source.octets()) ^ u128::from_ne_bytes(self.source);
@@ -69,29 +69,30 @@ impl Capture {
     }
 }
 
-/// What one CPU remembers of a capture on one interface. Those that the sample leaves out are what remains of `matched`.
+/// The state of a capture on one CPU and interface. Packets skipped by sampling are `matched` minus
+/// all others.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Tally {
-    /// Packets that were to be captured, before one of so many was chosen.
+    /// Packets that matched, before sampling.
     pub matched: u64,
     /// Packets that were sent to user space.
     pub sent: u64,
-    /// Chosen packets that were more than a CPU may copy.
+    /// Sampled packets beyond the limit of a CPU.
     pub over: u64,
-    /// Chosen packets that found the ring full.
+    /// Sampled packets lost because the ring was full.
     pub lost: u64,
-    /// When the window opened in which `copied` were copied.
+    /// The start of the window in which `copied` packets were copied.
     window_ns: u64,
     copied: u32,
-    /// Packets to leave out before the next is chosen.
+    /// Packets to skip before the next one is kept.
     skip: u32,
 }
 
 impl Tally {
-    /// Counts a packet, and answers whether it is to be copied.
+    /// Counts a packet, and returns whether to copy it.
     #[inline(always)]
     pub fn choose(&mut self, capture: &Capture, now: Instant) -> bool {
         self.matched = self.matched.wrapping_add(1);
@@ -113,35 +114,35 @@ impl Tally {
     }
 }
 
-/// What stands in front of the bytes of a packet.
+/// The header before the bytes of a packet.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Head {
-    /// When the packet came, in nanoseconds since boot.
+    /// When the packet arrived, in nanoseconds since boot.
     pub at_ns: u64,
     /// The bytes of its frame.
     pub frame_bytes: u32,
-    /// Those of them that follow, from the first on.
+    /// The number of bytes that follow, from the beginning of the frame.
     pub kept_bytes: u32,
     /// The slot of the interface, see [`layout::INTERFACES_MAX`](crate::layout::INTERFACES_MAX).
     pub interface: u32,
     /// The reason, as the number of [`DropReason`].
     pub reason: u8,
-    /// 1 when it passed because of a dry run, else 0.
+    /// 1 if it passed because of a dry run, otherwise 0.
     pub observed: u8,
-    /// What the frame begins with, one of [`link_layer`](crate::layout::link_layer).
+    /// The first header of the frame, one of [`link_layer`](crate::layout::link_layer).
     pub link_layer: u8,
     /// Always zero.
     pub reserved: u8,
 }
 const _: () = assert!(size_of::<Head>() == 24);
 
-/// Room for a packet on its way to user space.
+/// Space for a packet on its way to user space.
 #[repr(C)]
 pub struct Room {
-    /// What it is.
+    /// The header.
     pub head: Head,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: [u8; SNAP_MAX as usize],
 }
 

@@ -1,19 +1,23 @@
-//! Sources that prove themselves. While it is on, who opens a TCP connection from an address that is not known as verified is
-//! answered by the program, and goes no further.
+//! The challenge, which verifies sources. While it is on, the program answers a SYN from a source
+//! that is not verified, and drops it.
 //!
-//! The answer is a SYN-ACK whose acknowledgement is wrong on purpose: it is a [cookie] of both ends and the time. Who receives it
-//! answers with a RST that carries it back as its sequence number (RFC 9293, 3.10.7.3), and is verified; the SYN that it sends again
-//! passes. Who has forged its address receives nothing. Nothing is kept of a source before it is verified.
+//! The answer is a SYN-ACK with a deliberately wrong acknowledgement number: a [cookie] of both
+//! ends and the time. A client that receives it sends a RST with the cookie as its sequence number
+//! (RFC 9293, 3.10.7.3) and is thereby verified; its retransmitted SYN passes. A sender with a
+//! forged address receives nothing. No state is kept for a source before it is verified.
 //!
-//! Where [listeners are asked](Rules::asks_listeners), the SYN-ACK carries a cookie of the listener instead (a SYN cookie, RFC 4987, 3.6).
-//! The acknowledgement of it verifies the source, and opens the connection too.
+//! If [listeners are asked](Rules::asks_listeners), the SYN-ACK has a SYN cookie of the listener
+//! instead (RFC 4987, 3.6). Its acknowledgement verifies the source and opens the connection as
+//! well.
 //!
-//! A [query] of DNS is answered with nothing in it but that it is truncated, so an honest resolver asks over TCP, and proves itself there.
+//! A DNS [query] is answered with an empty, truncated response, so an honest resolver retries over
+//! TCP, and is verified there.
 //!
-//! # What is never answered
+//! # Unanswered packets
 //!
-//! Beyond a budget of all answers, and of those to one source, nothing is answered: the packet is judged as if there were no
-//! challenge. An answer is never larger than its question, so nobody is hit harder by way of this host.
+//! Beyond the budgets for all answers and for those to one source, packets are judged as if there
+//! were no challenge. An answer is never larger than its question, so this host cannot be used for
+//! amplification.
 
 pub mod answer;
 pub mod answer_limit;
@@ -46,24 +50,25 @@ use crate::{
     parse::{LinkLayer, transport::UpperLayer},
 };
 
-/// How long it stays on after the last second in which there were too many connections asked for.
+/// How long it stays on after the last second with too many requests.
 pub const HOLD_NS: u64 = 10_000_000_000;
 
-/// What becomes of a packet by the challenge.
+/// The effect of the challenge on a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It is judged as if there were none.
+    /// The packet is judged as if there were no challenge.
     Unasked,
-    /// It asks for a connection, and is answered in place of the server.
+    /// The packet asks for a connection, and is answered instead of reaching the server.
     Challenged,
-    /// It brings the cookie back: its source is verified.
+    /// The packet contains the cookie, and verifies its source.
     Verified,
-    /// It is judged as if there were no challenge, and leaves the [reserve](crate::node::RESERVE_PART) of the node to verified sources.
+    /// The packet is judged as if there were no challenge, and leaves the
+    /// [reserve](crate::node::RESERVE_PART) of the node to verified sources.
     Unverified,
 }
 
 impl Outcome {
-    /// The one with this number.
+    /// Returns the outcome with this number.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number {
@@ -75,8 +80,8 @@ impl Outcome {
     }
 }
 
-/// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)
-/// of the segment.
+/// Challenges a segment of `source`, or accepts its proof. Otherwise returns the standing of its
+/// source. `classes` returns the [classes](Rules::include_classes) of the segment.
 #[inline(always)]
 pub fn judge<A: Address>(
     source: &A,
@@ -96,13 +101,13 @@ pub fn judge<A: Address>(
     }
 }
 
-/// What the source of a packet is that is not challenged: `Unverified` or `Unasked`.
+/// The standing of a source whose packet is not challenged: `Unverified` or `Unasked`.
 #[inline(always)]
 pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> Outcome {
     let Some(rules) = state.rules() else {
         return Outcome::Unasked;
     };
-    // While nobody has to prove anything, nobody can.
+    // While no source is challenged, none can be verified.
     if rules.prefers_verified()
         && is_on(Asked::Connections, rules, now, state)
         && !state.is_acknowledged(source, now)
@@ -113,7 +118,8 @@ pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeStat
     }
 }
 
-/// Challenges a datagram of `source` to this port, which [is a query](query::question_bytes) that can be answered or not; else what its source is.
+/// Challenges a datagram of `source` to this port, which may be a [query](query::question_bytes)
+/// that can be answered. Otherwise returns the standing of its source.
 #[inline(always)]
 pub fn judge_datagram<A: Address>(
     source: &A,
@@ -130,7 +136,7 @@ pub fn judge_datagram<A: Address>(
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
     let is_counted = !was_on && state.takes(Shared::Queries, now);
-    // Where verified sources are preferred, it matters who sends while they can be.
+    // If verified sources are preferred, the source matters while it can be verified.
     let source_matters =
         rules.prefers_verified() && is_wanted(Asked::Connections, rules, now, state);
     let counts_all = is_counted && !source_matters;
@@ -155,8 +161,8 @@ pub fn judge_datagram<A: Address>(
     }
 }
 
-/// Whether the packet in `frame`, a cursor at its front, may be forged: its source has to prove itself, and has not, or by a RST alone.
-/// Nothing is counted.
+/// Whether the packet in `frame`, a cursor at its beginning, may be forged: its source would be
+/// challenged and is not verified, or only by a RST. Counts nothing.
 #[inline(always)]
 pub fn is_unproved<A: Address>(
     source: &A,
@@ -183,7 +189,7 @@ pub fn is_unproved<A: Address>(
         && !state.is_acknowledged(source, now)
 }
 
-/// Challenges a segment, or takes its proof.
+/// Challenges a segment, or accepts its proof.
 #[inline(always)]
 fn ask<A: Address>(
     source: &A,
@@ -209,7 +215,7 @@ fn ask<A: Address>(
     let was_on = is_target && is_on(Asked::Connections, rules, now, state);
     let is_over = is_target && rules.is_over(Asked::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
-    // What was drawn is for all that come next, unless it has to be known what they are.
+    // The drawn share covers all following packets, unless their kind has to be known.
     let counted = if is_wanted(Asked::Queries, rules, now, state) {
         Counted::ButToDns
     } else {
@@ -230,7 +236,8 @@ fn ask<A: Address>(
     if is_on && is_over {
         hold(Asked::Connections, was_on, now, state);
     }
-    // A part is not answered, and goes no further: with the rest of it the server would answer.
+    // A fragment is not answered, and does not pass: together with the rest, the server would
+    // answer it.
     if !segment.is_whole() || takes_answer(source, now, state) {
         Outcome::Challenged
     } else {
@@ -238,7 +245,7 @@ fn ask<A: Address>(
     }
 }
 
-/// Takes an answer to `source` of both budgets; `false` when one of them is spent.
+/// Takes an answer to `source` from both budgets. `false` if one of them is spent.
 #[inline(always)]
 fn takes_answer<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> bool {
     let answers = state.may_answer(source, now) && state.takes(Shared::Answers, now);
@@ -248,7 +255,8 @@ fn takes_answer<A: Address>(source: &A, now: Instant, state: &impl ChallengeStat
     answers
 }
 
-/// Whether a segment goes to a port that serves DNS while sources are challenged for queries: who is told to ask over TCP proves itself there.
+/// Whether a segment goes to a DNS port while queries are challenged: clients that retry over TCP
+/// are verified there.
 #[inline(always)]
 fn is_for_queries<A: Address>(
     segment: &Segment<A>,
@@ -260,7 +268,7 @@ fn is_for_queries<A: Address>(
     rules.asks_queries_to(u16::from_be_bytes(port)) && is_on(Asked::Queries, rules, now, state)
 }
 
-/// Whether what a segment asks for is one of what sources are challenged for.
+/// Whether a segment asks for a connection that is subject to the challenge.
 #[inline(always)]
 fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
     let ([_, destination], [_, port]) = (segment.connection.addresses, segment.connection.ports);
@@ -269,18 +277,19 @@ fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
         .include(destination, u16::from_be_bytes(port))
 }
 
-/// Keeps it on: from the first that was too many, and while more come than may.
+/// Keeps the challenge on, from the first request that was too many, while more come than allowed.
 #[inline(always)]
 fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
     if !was_on {
         state.set_since(asked, now);
-        // Who is challenged for queries connects to their port; and where verified sources are preferred, it matters who sends.
+        // Clients challenged for queries connect to the DNS port; and if verified sources are
+        // preferred, the source of every packet matters.
         state.forget_next();
     } else if state.takes(asked.shared(), now) {
         return;
     }
     let until = now.as_nanos().saturating_add(HOLD_NS);
-    // Not with each packet: all CPUs read it.
+    // Not with each packet, because all CPUs read it.
     if state.until(asked).as_nanos().saturating_add(HOLD_NS / 16) < until {
         state.set_until(asked, Instant::from_nanos(until));
     }
@@ -321,7 +330,8 @@ fn is_on<A: Address>(
     is_wanted(asked, rules, now, state) && now >= state.suspended_until()
 }
 
-/// Until when sources are challenged, as far as that is known, and for no longer than [a source is](verified_cache::KEPT_NS).
+/// Until when sources are known to be challenged, at most as long as
+/// [a source stays verified](verified_cache::KEPT_NS).
 #[inline(always)]
 fn known_until<A: Address>(
     asked: Asked,
@@ -337,7 +347,7 @@ fn known_until<A: Address>(
     }
 }
 
-/// Whether it is on, if it is not suspended.
+/// Whether it is on, unless suspended.
 #[inline(always)]
 fn is_wanted<A: Address>(
     asked: Asked,

@@ -1,8 +1,9 @@
-//! Classes: what a packet is, besides from whom, so that a limit can be one of SYNs or of DNS answers only.
+//! Classes of packets, so that a limit can apply to SYNs or DNS answers only.
 //!
-//! A class is a bit. For each value of each [`Property`] of a packet an array says which classes its packets do not belong to.
-//! The packet belongs to the classes that no property excludes. So the cost does not grow with the number of classes (bit
-//! vectors: Lakshman and Stiliadis, SIGCOMM 1998), and a class that says nothing of a property writes nothing there.
+//! A class is a bit. For each value of each [`Property`] of a packet, an array contains the classes
+//! that it excludes. The packet belongs to the classes that no property excludes. So the cost does
+//! not depend on the number of classes (bit vectors: Lakshman and Stiliadis, SIGCOMM 1998), and a
+//! class without a condition on a property writes nothing there.
 
 mod property;
 
@@ -10,33 +11,33 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use property::{NO_VLAN, Property};
 
-/// Classes that can be told apart.
+/// The most classes.
 pub const CLASSES_MAX: usize = 31;
 
-/// A set of classes, a bit each: those of a packet, or those whose packets a limit counts.
+/// A set of classes, one bit each: those of a packet, or those whose packets a limit counts.
 ///
-/// A limit may also count the packets of no class of a set. It says so by itself, and not by a class that all other packets have:
-/// which classes there are besides, in other policies, makes no difference to it.
+/// A limit may also count the packets that belong to no class of a set. That is a property of the
+/// limit, not a class of all other packets, so classes in other policies do not affect it.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(transparent)]
 pub struct ClassSet(u32);
 
-/// That the packets of none of these classes are counted.
+/// Marks a set that counts the packets of none of its classes.
 const NONE_OF: u32 = 1 << CLASSES_MAX;
 
 impl ClassSet {
-    /// Every packet: what a limit without a class applies to.
+    /// All packets: for limits without a class.
     pub const ALL: Self = Self(NONE_OF);
 
     /// No class: no packet, no limit.
     pub const NONE: Self = Self(0);
 
-    /// Every class there can be: those of a packet of which nothing is known yet.
+    /// All classes: those of a packet about which nothing is known yet.
     pub const EVERY: Self = Self(NONE_OF - 1);
 
-    /// The class with this number; `None` from [`CLASSES_MAX`] on.
+    /// The class with this number. `None` from [`CLASSES_MAX`] on.
     pub const fn one(number: usize) -> Option<Self> {
         if number < CLASSES_MAX {
             Some(Self(1 << number))
@@ -63,18 +64,18 @@ impl ClassSet {
         Self(self.0 & !other.0)
     }
 
-    /// What counts the packets that belong to none of these classes.
+    /// Counts the packets that belong to none of these classes.
     pub const fn none_of(self) -> Self {
         Self(self.0 ^ NONE_OF)
     }
 
-    /// Whether packets that belong to no class at all are counted.
+    /// Whether packets without any class are counted.
     pub const fn is_none_of(self) -> bool {
         self.0 & NONE_OF != 0
     }
 
-    /// What counts the packets that this or `other` counts. Who counts none of some classes is put together with all who count these
-    /// alone, as in a policy.
+    /// Counts the packets that `self` or `other` counts. A set that counts the packets of none of
+    /// some classes is only combined with sets of exactly these classes, as in a policy.
     pub const fn or(self, other: Self) -> Self {
         let (own, others) = (self.0 & !NONE_OF, other.0 & !NONE_OF);
         match (self.0 & NONE_OF != 0, other.0 & NONE_OF != 0) {
@@ -88,7 +89,8 @@ impl ClassSet {
     /// Whether packets of these classes are counted.
     #[inline(always)]
     pub const fn counts(self, packet: Self) -> bool {
-        // 0 is nobody, above `NONE_OF` is a class that is not counted. So it is one comparison.
+        // 0 means no match, and above `NONE_OF` is a class that is not counted. So a single
+        // comparison suffices.
         let both = self.0 & (packet.0 | NONE_OF);
         both.wrapping_sub(1) < NONE_OF
     }

@@ -1,37 +1,45 @@
-//! The `compact` store: for each limit a region of sets of slots, and in each slot a source's tag and the word of the limit.
+//! The `compact` store: for each limit a region of sets of slots, and in each slot a source's tag
+//! and the word of the limit.
 //!
-//! A source that has no slot in its set takes the one with the least debt, **and its word with it**. This is the idea of Space-Saving
-//! (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005). So what was
-//! used is never forgotten, however many sources are forged: it is only ever counted against somebody else too.
+//! A source without a slot in its set replaces the one with the least debt, **and inherits its
+//! word**. This is the idea of Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient computation
+//! of frequent and top-k elements in data streams", 2005). So usage is never forgotten, however
+//! many sources are forged: it only counts against another source too.
 //!
-//! # Why eviction gives nobody more than the limit
+//! # Why eviction gives no source more than the limit
 //!
-//! Words have an order, from the least debt to the most ([`debt_origin`](crate::algorithm::Algorithm::debt_origin)), and no step makes one less. A source
-//! is evicted from the slot whose word is the least of its set. When it comes back, every word of the set is therefore at
-//! least the word that it left, and so is the one that it takes over.
+//! Words are ordered from the least debt to the most
+//! ([`debt_origin`](crate::algorithm::Algorithm::debt_origin)), and no step decreases one. A source
+//! is evicted from the slot with the least word of its set. When it returns, every word of the set
+//! is therefore at least the word that it left, and so is the one that it inherits.
 //!
-//! - Token bucket: the word is what its clock shows when the bucket is full again. A greater one never allows what a smaller one
-//!   refuses, so what is admitted is what the bucket would admit, or less. The clock goes on at another rate, so that holds
-//!   across a change of the limit too.
-//! - Sliding window: while the window of the word that was left lasts, the least word is of that window, and holds at least
-//!   what the source has used in it. What is admitted in each window is at most the amount. What the window *before* weighs may
-//!   be forgotten. That leaves the bound of the algorithm as it is: `k + 1` amounts in `k` windows.
-//! - Fixed window: while the window that was left lasts, the least word is of a window that opened at the same time, and holds
-//!   at least as much. So each window admits at most the amount. Later the least word may be of another window, one that
-//!   opened before the source came back and ends before a window of its own would. There the source has only the part of
-//!   the amount that is left of the time ([`taken_over`](crate::algorithm::Algorithm::taken_over)). The windows in which a source is admitted thus never
-//!   overlap, and each admits no more than its length allows: in `k` windows of time, at most `k + 2` amounts.
+//! - Token bucket: the word is the reading of its clock when the bucket is full again. A greater
+//!   one never allows what a smaller one refuses, so at most the amount of the bucket is admitted.
+//!   The clock continues at another rate, so that holds across a change of the limit too.
+//! - Sliding window: while the window of the left word lasts, the least word is of that window, and
+//!   contains at least the usage of the source in it. So each window admits at most the amount. The
+//!   weight of the *previous* window may be lost. That does not affect the bound of the algorithm:
+//!   `k + 1` amounts in `k` windows.
+//! - Fixed window: while the window of the left word lasts, the least word is of a window that
+//!   opened at the same time, with at least the same count. So each window admits at most the
+//!   amount. Later, the least word may be of another window, which opened before the source
+//!   returned and ends before its own window would. There the source has only the part of the
+//!   amount for the remaining time ([`taken_over`](crate::algorithm::Algorithm::taken_over)). So
+//!   the windows in which a source is admitted never overlap, and each admits no more than its
+//!   length allows: in `k` windows of time, at most `k + 2` amounts.
 //!
 //! # Two CPUs at once
 //!
-//! A slot is claimed by one compare-and-swap of its tag. When that fails, another CPU has claimed it in between: the packet is
-//! charged to its word all the same, as if the source had been evicted at once. When two CPUs claim two slots for one source,
-//! both look again, and the lower one stays its slot. Each CPU may thereby admit one packet by a word that is not the least.
+//! A slot is claimed by one compare-and-swap of its tag. If that fails, another CPU has claimed it
+//! in between. The packet is then charged to its word anyway, as if the source had been evicted at
+//! once. If two CPUs claim two slots for one source, both search again, and the lower slot remains.
+//! Each CPU may thereby admit one packet by a word that is not the least.
 //!
-//! # What it costs
+//! # The cost
 //!
-//! A source that comes into a full set shares with others what is left of its least used slot, and is refused
-//! ([`DropReason::NoState`]) when nothing is. That is no strike, since somebody else may have used it.
+//! A source in a full set shares the remaining capacity of the least used slot with others, and is
+//! refused ([`DropReason::NoState`]) if there is none. That is no strike, since another source may
+//! have used it.
 
 mod policy;
 pub mod region;
@@ -50,18 +58,19 @@ use crate::{
     charge::{self, Outcome},
 };
 
-/// Where the word of a source is to be charged.
+/// The slot for charging a source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// The slot; without meaning where there is no room.
+    /// The slot; meaningless without room.
     pub slot: usize,
-    /// Whether the source has claimed it just now.
+    /// Whether the source has just claimed it.
     pub is_new: bool,
-    /// Whether there is room for a newcomer. It does not name the limit.
+    /// Whether a newcomer has room. It does not name the limit.
     pub outcome: Outcome,
 }
 
-/// Whether a limit has room for `cost` of the source with this tag, of whose set these are the slots. Nothing is charged.
+/// Whether a limit has room for `cost` of the source with this tag, given the slots of its set.
+/// Charges nothing.
 #[inline(always)]
 pub fn check(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Outcome {
     let slot = set::find(set, tag);
@@ -71,7 +80,7 @@ pub fn check(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) 
     charge::check_word(limit, set.word(slot), at, cost)
 }
 
-/// The same for a source that has no slot.
+/// Whether a limit has room for `cost` of a source without a slot.
 #[inline(always)]
 pub fn check_new(set: &impl Slots, limit: &Limit, at: Instant, cost: u64) -> Outcome {
     let algorithm = limit.algorithm();
@@ -79,7 +88,7 @@ pub fn check_new(set: &impl Slots, limit: &Limit, at: Instant, cost: u64) -> Out
     fits(limit, algorithm.taken_over(set.word(slot), at), at, cost)
 }
 
-/// The word that a packet of the source with this tag would be judged by.
+/// The word that would judge a packet of the source with this tag.
 pub fn word_for(set: &impl Slots, tag: u64, limit: &Limit, at: Instant) -> u64 {
     let slot = set::find(set, tag);
     if slot < SLOTS {
@@ -90,7 +99,8 @@ pub fn word_for(set: &impl Slots, tag: u64, limit: &Limit, at: Instant) -> u64 {
     algorithm.taken_over(set.word(slot), at)
 }
 
-/// Charges `cost` to the source with this tag, of whose set these are the slots, and says whether it has claimed a slot.
+/// Charges `cost` to the source with this tag, given the slots of its set, and returns whether it
+/// has claimed a slot.
 #[inline(always)]
 pub fn charge(
     set: &impl Slots,
@@ -119,7 +129,8 @@ pub fn charge(
     (outcome, place.is_new)
 }
 
-/// Claims a slot, with its word, for a source that has none, if that leaves room for `cost`, which is not charged yet.
+/// Claims a slot, with its word, for a source without one, if that leaves room for `cost`, which is
+/// not charged yet.
 #[inline(always)]
 pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
     let algorithm = limit.algorithm();
@@ -135,7 +146,7 @@ pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u
         return place;
     }
     if taken_over != word {
-        // Another CPU that changes the word has made it no less.
+        // Another CPU can only have increased the word.
         let _ = set.exchange_word(least, word, taken_over);
     }
     place.is_new = before != tag && set.exchange_tag(least, before, tag).is_ok();
@@ -147,7 +158,8 @@ pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u
     place
 }
 
-/// Whether a newcomer's packet fits. If not, it is whoever used what is missing, unless the packet is more than the limit.
+/// Whether a newcomer's packet fits. If not, other sources have used the slot, unless the packet
+/// exceeds the limit.
 #[inline(always)]
 fn fits(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
     if limit.algorithm().step(word, at, cost).is_ok() {

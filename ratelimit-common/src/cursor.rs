@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
-    /// The cursor where nothing is taken from so many bytes behind the front of the frame on.
+    /// Limits the cursor to this many bytes from the beginning of the frame.
     #[inline(always)]
     #[must_use]
     pub const fn limited(self, limit: u32) -> Self {
@@ -87,14 +87,15 @@ impl<'a> Cursor<'a> {
     pub fn take<T: FromBytes + Immutable + Unaligned>(&mut self) -> Option<&'a T> {
         let next = self.position.wrapping_add(size_of::<T>());
         let offset = self.offset.wrapping_add(size_of::<T>() as u16);
-        // Of a cursor without a limit, the compiler knows that the second is false.
+        // The compiler removes the second comparison for a cursor without a limit.
         if next > self.end || u32::from(offset) > self.limit {
             return None;
         }
         let header = self.position.cast::<T>();
         self.position = next;
         self.offset = offset;
-        // SAFETY: `T` is valid for any bytes and alignment, and all of it lies before `end`, within what `from_raw` promised.
+        // SAFETY: `T` is valid for any bytes and alignment, and ends before `end`, within the range
+        // promised to `from_raw`.
         Some(unsafe { &*header })
     }
 

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{BanRule, Instant, Policy, strikes::Strike};
 
-/// A source refused until a time, because it went on over its limits.
+/// A ban of a source that repeatedly exceeded its limits.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -52,8 +52,8 @@ impl Detected {
         now.as_nanos() < self.until_ns
     }
 
-    /// Whether the source was banned anew, after `before` had ended. Before that, only packets that were under way with those
-    /// of `before` make strikes.
+    /// Whether this is a new ban after `before` had ended. Until then, only packets that were under
+    /// way together with those of `before` cause strikes.
     pub const fn follows(&self, before: &Self) -> bool {
         self.at_ns >= before.until_ns
     }

@@ -9,7 +9,7 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Direct {
-    /// What holds for all packets.
+    /// The settings for all packets.
     Settings,
     /// The prefix-length filter of IPv4.
     FilterV4,
@@ -19,11 +19,11 @@ pub enum Direct {
     DetectionLimit,
     /// The budget for new sources.
     NewSources,
-    /// What was taken of it.
+    /// The used part of the budget for new sources.
     NewSourcesTaken,
     /// The rules of challenges.
     Challenge,
-    /// What was taken of their budgets.
+    /// The used part of the challenge's budgets.
     ChallengeTaken,
     /// Which packets are captured.
     Capture,

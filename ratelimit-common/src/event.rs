@@ -1,7 +1,7 @@
-//! What the program tells: a sample of the drops, for people to look at, and each ban that a policy made.
+//! Events of the program: a sample of the drops for display, and each ban by a policy.
 //!
-//! Counters and maps are the truth; there is never an event a packet, and none has to arrive. The two kinds are told apart
-//! by their length.
+//! Counters and maps are authoritative. Not every packet causes an event, and events may be lost.
+//! The two kinds are distinguished by their length.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,9 +33,9 @@ pub struct DropEvent {
     pub reserved: u8,
     /// The bytes of its frame, and of the packet inside where that is judged; 0 where they could not be read.
     pub frame_bytes: u32,
-    /// What it begins with, one of [`link_layer`](crate::layout::link_layer).
+    /// The first header of the frame, one of [`link_layer`](crate::layout::link_layer).
     pub link_layer: u32,
-    /// The first of them. Behind the end of a frame that is shorter stands anything.
+    /// The first bytes of the frame. Beyond the end of a short frame, they are undefined.
     pub front: [u8; FRONT_BYTES as usize],
 }
 const _: () = assert!(size_of::<DropEvent>() == 168);

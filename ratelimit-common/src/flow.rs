@@ -1,4 +1,4 @@
-//! What the pipeline knows of a packet once its headers are read.
+//! The parsed headers of a packet, for the pipeline.
 
 use crate::{Address, DropReason, parse::transport::UpperLayer};
 
@@ -9,13 +9,13 @@ pub struct Flow<A: Address> {
     pub source: A,
     /// The address that it goes to.
     pub destination: A,
-    /// What the pipeline has a rule of its own for.
+    /// Content with a rule of its own in the pipeline.
     pub content: Content,
-    /// What stands behind the addresses.
+    /// The upper layer.
     pub upper: UpperLayer,
 }
 
-/// What stands behind the addresses of a packet, as far as the pipeline has a rule for it.
+/// The content of a packet, as far as the pipeline distinguishes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
     /// Neighbour discovery (RFC 4861): ICMPv6 133-137 from the link itself, shown by a hop limit of 255, right behind the

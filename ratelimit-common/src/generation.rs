@@ -1,7 +1,8 @@
-//! Two generations of what packets are judged by, of which one is in force.
+//! Two generations of the tables that judge packets, one of which is in force.
 //!
-//! A change that crosses tables is written into the other generation, and then one word says that this one is in force. A packet
-//! reads that word once, and asks every table for the generation that it read, so it is judged by what was or by what is.
+//! A change of several tables is written into the other generation, and then one word puts that in
+//! force. A packet reads this word once, and uses its generation in all tables. So it is judged by
+//! the old or by the new state.
 
 /// One of the two generations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -41,7 +42,7 @@ pub struct ByGeneration<T> {
 }
 
 impl<T: Copy> ByGeneration<T> {
-    /// The same value in both.
+    /// Uses the same value in both.
     pub const fn both(value: T) -> Self {
         Self {
             first: value,
@@ -49,7 +50,7 @@ impl<T: Copy> ByGeneration<T> {
         }
     }
 
-    /// The same with another value in one of them.
+    /// Replaces the value of one generation.
     pub const fn with(mut self, generation: Generation, value: T) -> Self {
         match generation {
             Generation::First => self.first = value,

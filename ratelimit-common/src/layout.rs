@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICTS};
 
-/// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
-/// never reads them.
+/// The version of all types of this crate in maps. Pins are in `v<VERSION>`: a daemon with another
+/// layout never reads them.
 pub const VERSION: u32 = 19;
 
 /// The entry point for frames that fit into one buffer.
@@ -14,12 +14,12 @@ pub const PROGRAM: &str = "ratelimit";
 /// The entry point for frames that may take several buffers.
 pub const PROGRAM_FRAGS: &str = "ratelimit_frags";
 
-/// The program that others call, and the map of what is behind it.
+/// The program that others call, and the map with its next program.
 pub const ENTRIES: [&str; 2] = ["ratelimit_entry", "BEHIND"];
-/// The same of frames that may take several buffers.
+/// The variants for frames of several buffers.
 pub const ENTRIES_FRAGS: [&str; 2] = ["ratelimit_jumbo", "BEHIND_FRAGS"];
 
-/// Of a frame of several buffers so many bytes are copied, and read from there, where the first buffer has fewer. With two VLAN
+/// The bytes copied from a frame of several buffers if the first buffer has fewer. With two VLAN
 /// tags and an IPv6 header that leaves 190 for extension headers and TCP. A power of two.
 pub const FRONT_COPIED: u32 = 256;
 
@@ -29,13 +29,14 @@ pub const INTERFACES_MAX: u32 = 32;
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
 
-/// Policies that leases name; they stand behind the others. Those of two periods, of which one is in force.
+/// The policies of leases, after all others. There is room for two periods, one of which is in
+/// force.
 pub const LEASED_MAX: u32 = 8_192;
 
 /// Sources, prefixes and nodes that have leases at once.
 pub const LEASES_MAX: u32 = 8_192;
 
-/// Those whose demand is counted at once.
+/// The keys whose demand is counted at once.
 pub const DEMANDS_MAX: u32 = 16_384;
 
 /// List entries of a family: a million, and room for another million that replaces them.
@@ -56,14 +57,15 @@ pub const VERIFIED_MAX: u32 = 1 << 16;
 /// Sources of each family that policies have banned and user space has not adopted.
 pub const DETECTED_MAX: u32 = 1 << 16;
 
-/// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
-/// a policy stand at its scope, modulo this.
+/// Policies of the node with separate words: the one in force, and the next one of a reload. The
+/// words of a policy are at its scope modulo this.
 pub const NODE_POLICIES: u32 = 16;
 
 /// Places for the state of limits of all packets together: those of the node, and behind them those of destinations.
 pub const TOTALS_MAX: u32 = POLICIES_MAX;
 
-/// Of so many of them a CPU keeps shares: of the node's, and of as many destinations at once as have packets on it.
+/// A CPU keeps shares of this many limits: those of the node, and of destinations that are
+/// receiving packets.
 pub const SHARED_MAX: u32 = 1024;
 
 /// Times that a sliding log of the object as it is built may hold. The daemon makes the maps as large as the limits need.
@@ -122,7 +124,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// The same with another packet.
+    /// Adds a packet.
     pub const fn with(self, frame_bytes: u32) -> Self {
         self.plus(Self {
             packets: 1,
@@ -139,7 +141,7 @@ impl Counter {
     }
 }
 
-/// What stands in front of the network header on an interface; fixed when the program is loaded.
+/// The header before the network header on an interface; fixed when the program is loaded.
 pub mod link_layer {
     /// An Ethernet header, with or without VLAN tags.
     pub const ETHERNET: u32 = 0;
@@ -147,7 +149,7 @@ pub mod link_layer {
     pub const NONE: u32 = 1;
 }
 
-/// What is suspended until a time: the indices of the map `SUSPENDED_UNTIL`.
+/// Suspended features: the indices of the map `SUSPENDED_UNTIL`.
 pub mod suspended {
     /// All that the program decides: everything passes. It is read only where the settings say so.
     pub const ALL: u32 = 0;

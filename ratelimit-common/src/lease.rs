@@ -1,8 +1,11 @@
-//! Limits that the nodes of a cluster share: what this node may admit of one, for how long, and what it has to admit.
+//! Leases: the share of this node in limits that the nodes of a cluster share, its duration, and
+//! the demand for them.
 //!
-//! A policy with such limits has what every source may always use, the limit divided by the nodes. A source that is busy somewhere has a
-//! lease: it names the same policy with other amounts, and the one that holds when the lease ends. The words of state mean the same under all
-//! of them, so what was used stays used. User space writes leases; the program compares their end with its own clock.
+//! A policy with shared limits contains the amounts that every source may always use: each limit
+//! divided by the number of nodes. A source that is busy somewhere has a lease, which names the
+//! same policy with other amounts, and the policy after its end. Words have the same meaning under
+//! all of them, so usage is kept. User space writes leases; the program compares their ends with
+//! its own clock.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -15,7 +18,7 @@ use crate::{
     tables::FamilyTables,
 };
 
-/// By what one key is judged in place of its policy.
+/// The policies of one key, replacing the default one.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -26,7 +29,7 @@ pub struct Lease {
     then: u32,
 }
 
-/// What packets of one key asked of each limit of its policy, in the unit of the limit.
+/// The demand of one key for each limit of its policy, in the unit of the limit.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -34,21 +37,21 @@ pub struct Lease {
 pub struct Demand {
     /// What passed.
     pub admitted: [u64; LIMITS_MAX],
-    /// What a limit of the policy refused.
+    /// The refused amount of each limit.
     pub refused: [u64; LIMITS_MAX],
 }
 
-/// What came of what a packet asked.
+/// The outcome of a packet's demand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Demanded {
-    /// It passed. That is counted of who was refused before, or has a lease.
+    /// It passed. This is counted only if the source was refused before or has a lease.
     Admitted,
     /// A limit refused it.
     Refused,
 }
 
 impl Demanded {
-    /// Of a packet with this outcome.
+    /// Returns the outcome for counting.
     #[inline(always)]
     pub const fn of(outcome: Outcome) -> Self {
         if outcome.is_refused() {
@@ -91,7 +94,7 @@ impl Lease {
         }
     }
 
-    /// The indices of what holds until it ends, and after that.
+    /// The indices of the policies during the lease and after it.
     pub const fn policies(&self) -> [u32; 2] {
         [self.now, self.then]
     }
@@ -119,8 +122,8 @@ pub fn may_be<A: Address>(
     policy.is_some_and(Policy::is_of_cluster) && tables.may_have_lease(address)
 }
 
-/// What a packet of `address` is judged by: what its lease names, where it has one of this policy, else the policy itself. One that is about to
-/// be charged is counted.
+/// The policy for a packet of `address`: the leased one if there is a lease of this policy,
+/// otherwise the policy itself. Counts the demand of a packet that is about to be charged.
 #[inline(always)]
 pub fn in_force<'a, A, T>(
     address: &A,

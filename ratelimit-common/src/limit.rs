@@ -1,4 +1,4 @@
-//! A limit: an algorithm, what it counts, and which packets.
+//! A limit: an algorithm, the counted unit, and the packets it applies to.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -18,7 +18,7 @@ pub const LIMITS_MAX: usize = 8;
 /// The bytes of the smallest packet: an IPv4 header alone.
 const PACKET_BYTES_MIN: u64 = 20;
 
-/// What a limit counts.
+/// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Unit {
@@ -66,12 +66,12 @@ impl Limit {
         self.region
     }
 
-    /// The same for packets of these classes alone.
+    /// Restricts the limit to packets of these classes.
     pub const fn for_classes(self, classes: ClassSet) -> Self {
         Self { classes, ..self }
     }
 
-    /// The same with other parameters of its algorithm.
+    /// Replaces the parameters of its algorithm.
     pub(crate) fn under(self, algorithm: Algorithm) -> Self {
         let (_, parameters) = algorithm.into_parts();
         Self { parameters, ..self }
@@ -89,7 +89,7 @@ impl Limit {
         Algorithm::from_parts(self.algorithm, self.parameters)
     }
 
-    /// What the limit counts.
+    /// The unit that the limit counts.
     pub const fn unit(&self) -> Unit {
         if self.unit == Unit::Bytes as u16 {
             Unit::Bytes
@@ -152,7 +152,7 @@ impl Limit {
         algorithm::is_log(self.algorithm)
     }
 
-    /// What a packet costs; `None` for one that the limit does not count.
+    /// The cost of a packet. `None` if the limit does not count it.
     #[inline(always)]
     pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
         self.classes
@@ -160,7 +160,7 @@ impl Limit {
             .then(|| self.cost_of_counted(arrival))
     }
 
-    /// What a packet costs that the limit counts.
+    /// The cost of a packet that the limit counts.
     #[inline(always)]
     pub fn cost_of_counted(&self, arrival: &Arrival) -> u64 {
         match self.unit() {

@@ -1,7 +1,7 @@
-//! What the lists say about an address.
+//! The lists' information about an address.
 //!
-//! Allows, bans and policy prefixes are compiled by the daemon into one entry for each prefix, which also carries what the
-//! wider prefixes around it say. So one lookup, of the longest match, is the whole answer.
+//! The daemon compiles allows, bans and policy prefixes into one entry per prefix, which also
+//! includes the rules of the wider prefixes around it. So a single longest-match lookup is enough.
 
 mod listed;
 pub mod lookup_cache;
@@ -35,22 +35,22 @@ impl<A: Address> PrefixKey<A> {
         self.address
     }
 
-    /// The length; `None` for what is no key of ours.
+    /// The length. `None` for an invalid key.
     pub fn length(&self) -> Option<u8> {
         u8::try_from(self.length).ok()
     }
 }
 
-/// What applies to the addresses of one prefix.
+/// The rules for the addresses of one prefix.
 ///
-/// Bans and allows carry their ends, so both end without a daemon. What a ban said of an allowed source holds from the end of the
-/// allow on, for as long as the ban does.
+/// Bans and allows contain their ends, so both expire without a daemon. A ban of an allowed source
+/// applies from the end of the allow until the end of the ban.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct ListEntry {
-    /// Nanoseconds since boot; 0 without a ban.
+    /// The end of the ban, in nanoseconds since boot; 0 without a ban.
     banned_until_ns: u64,
     /// From the lowest bit: the index of the policy, the end of the allow, and flags.
     said: u64,
@@ -61,28 +61,29 @@ const _: () = assert!(size_of::<ListEntry>() == 24);
 const POLICY: u64 = 0xffff;
 const _: () = assert!(POLICIES_MAX as u64 <= POLICY);
 
-/// Where the end of an allow stands, in ticks; 0 without one.
+/// The position of the end of an allow, in ticks; 0 without one.
 const END_SHIFT: u32 = 16;
 const END: u64 = (1 << 43) - 1;
 
-/// A tick is 2^22 ns, 4.2 ms, so that all ends fit, and one behind all times that 64 bits have: for ever.
+/// A tick is 2^22 ns, 4.2 ms, so that all 64-bit times fit, and one beyond them that means forever.
 const TICK_SHIFT: u32 = 22;
 const FOREVER: u64 = 1 << (u64::BITS - TICK_SHIFT);
 
-/// Of an entry in one word, where the index of the policy of a destination stands, plus one; 0 without one.
+/// In an entry of one word, the position of the policy index of a destination, plus one; 0 without
+/// one.
 const DESTINATION_SHIFT: u32 = 32;
 
 const PROTECTED: u64 = 1 << 59;
 const HAS_POLICY: u64 = 1 << 60;
 
-/// Of an entry in one word: that there is one, and that its ban or its allow is active.
+/// In an entry of one word: there is one, and its ban or allow is active.
 const FOUND: u64 = 1 << 63;
 const BANNED: u64 = 1 << 62;
 const ALLOWED: u64 = 1 << 61;
 
 impl ListEntry {
-    /// The entry that the daemon writes: allowed for ever or not, banned until an end if at all. It has a policy of its own, whose
-    /// index is below [`POLICIES_MAX`], or none.
+    /// The entry that the daemon writes: permanently allowed or not, and banned until an end or
+    /// not. It has a policy with an index below [`POLICIES_MAX`], or none.
     /// # Examples
     ///
     /// ```
@@ -103,13 +104,14 @@ impl ListEntry {
         }
     }
 
-    /// The same with packets counted in these slots.
+    /// Counts packets in these slots.
     pub fn counted_in(self, slots: Slots) -> Self {
         let slots = slots.with_destination(self.destination());
         Self { slots, ..self }
     }
 
-    /// The same, where packets that go to the addresses have the policy at this index, below [`POLICIES_MAX`], or none.
+    /// Sets the policy of packets to these addresses, with an index below [`POLICIES_MAX`], or
+    /// none.
     pub fn as_destination(self, policy: Option<u32>) -> Self {
         let slots = self.slots.with_destination(policy);
         Self { slots, ..self }
@@ -123,12 +125,12 @@ impl ListEntry {
         }
     }
 
-    /// Where packets are counted that it decides about.
+    /// The slots that count packets decided by this entry.
     pub const fn slots(&self) -> Slots {
         self.slots.without_destination()
     }
 
-    /// The same, allowed until the first tick that is no earlier than `end`, at most 4.2 ms later.
+    /// Allows the addresses until the first tick at or after `end`, at most 4.2 ms later.
     pub fn with_allow_until(self, end: Instant) -> Self {
         let ticks = end.as_nanos().div_ceil(1 << TICK_SHIFT);
         Self {
@@ -137,7 +139,7 @@ impl ListEntry {
         }
     }
 
-    /// The same for addresses that detection never bans.
+    /// Marks addresses that detection never bans.
     pub const fn protected(self) -> Self {
         Self {
             said: self.said | PROTECTED,
@@ -145,17 +147,17 @@ impl ListEntry {
         }
     }
 
-    /// Whether detection never bans the addresses. What they send is limited as ever.
+    /// Whether detection never bans the addresses. Limits still apply.
     pub const fn is_protected(&self) -> bool {
         self.said & PROTECTED != 0
     }
 
-    /// Whether the addresses are on the allow list at `now`. The end itself is outside the allow.
+    /// Whether the addresses are allowed at `now`. The end itself is not.
     pub const fn is_allowed(&self, now: Instant) -> bool {
         is_allowed(self.said, now)
     }
 
-    /// When the allow ends, the last point of time where never; `None` where there is none.
+    /// The end of the allow, the last instant for forever; `None` without an allow.
     pub fn allowed_until(&self) -> Option<Instant> {
         let ticks = (self.said >> END_SHIFT) & END;
         (ticks != 0).then_some(Instant::from_nanos(match ticks {
@@ -164,22 +166,22 @@ impl ListEntry {
         }))
     }
 
-    /// Whether the addresses are banned at `now`. The end itself is outside the ban.
+    /// Whether the addresses are banned at `now`. The end itself is not.
     pub fn is_banned(&self, now: Instant) -> bool {
         now.as_nanos() < self.banned_until_ns
     }
 
-    /// When the ban ends; `None` where there is none.
+    /// The end of the ban; `None` without a ban.
     pub fn banned_until(&self) -> Option<Instant> {
         (self.banned_until_ns != 0).then_some(Instant::from_nanos(self.banned_until_ns))
     }
 
-    /// The index of the policy of these addresses; `None` stands for the default policy.
+    /// The policy index of these addresses; `None` for the default policy.
     pub const fn policy(&self) -> Option<u32> {
         Listed::from_bits(self.said).policy()
     }
 
-    /// What it says at `now`.
+    /// The rules at `now`.
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         Answer::of(self).at(now)
@@ -191,13 +193,13 @@ const fn is_allowed(said: u64, now: Instant) -> bool {
     now.as_nanos() >> TICK_SHIFT < (said >> END_SHIFT) & END
 }
 
-/// What the lists say, an entry or none, for all times.
+/// The result of a lookup, an entry or none, for all times.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Answer {
-    /// Nanoseconds since boot; 0 without a ban.
+    /// The end of the ban, in nanoseconds since boot; 0 without a ban.
     banned_until_ns: u64,
     /// The entry without its ban, or 0.
     bits: u64,
@@ -205,14 +207,14 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// That there is no entry.
+    /// There is no entry.
     pub const NONE: Self = Self {
         banned_until_ns: 0,
         bits: 0,
         slots: Slots::new(0, 0, 0),
     };
 
-    /// That there is this one.
+    /// The result for this entry.
     #[inline(always)]
     pub const fn of(entry: ListEntry) -> Self {
         Self {
@@ -222,7 +224,8 @@ impl Answer {
         }
     }
 
-    /// When it will say something else than at `now`, in nanoseconds since boot; the latest time where it never will.
+    /// When the rules will change after `now`, in nanoseconds since boot. The latest time if they
+    /// never will.
     #[inline(always)]
     pub const fn changes_at_ns(self, now: Instant) -> u64 {
         let mut at_ns = u64::MAX;
@@ -236,7 +239,7 @@ impl Answer {
         at_ns
     }
 
-    /// What it says at `now`. The slot of what decides stands where the end of the allow was.
+    /// The rules at `now`. The slot of the deciding rule replaces the end of the allow.
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         let mut bits = self.bits & !(END << END_SHIFT);

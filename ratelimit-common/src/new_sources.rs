@@ -1,23 +1,28 @@
-//! New sources have a budget, so that a flood of forged addresses cannot push out those that are known. `source_limits.rs` decides by it.
+//! The budget for new sources, so that a flood of forged addresses cannot evict known ones.
+//! `source_limits.rs` applies it.
 //!
-//! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
-//! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that
-//! is set. It passes, it is dropped, or it is charged to its [overflow bucket](Address::overflow_bucket). That is as if all sources of the /24 (of IPv6 the
-//! /48) that came too late were one, which has the limits of a source. An overflow bucket needs state too, once for all of its sources,
-//! and has a budget of its own, of the same size. Where that is spent as well, the packet is dropped.
+//! A packet of a source with state never needs it. A packet of a new source takes one from the
+//! budget, and the source gets state. When the budget of the window is spent, no state is created,
+//! and the configured verdict applies: the packet passes, is dropped, or is charged to its
+//! [overflow bucket](Address::overflow_bucket). That treats all late sources of the /24 (IPv6: /48)
+//! as one, with the limits of a single source. An overflow bucket needs state too, once for all its
+//! sources, and has a separate budget of the same size. If that is spent as well, the packet is
+//! dropped.
 //!
-//! # Whose budget it is
+//! # Sharing between CPUs
 //!
-//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`]). Together they make
-//! state for no more sources than the budget in a window. One CPU alone can spend all of it, whatever queue of the network
-//! card a flood arrives at. What was drawn and is not spent is at most a [`SHARES_PART`]; a budget too small for that is drawn
-//! one by one. When it is spent, nothing is written.
+//! One word counts for all CPUs, which draw shares of it like of a limit of the node ([`node`]).
+//! Together they create state for no more sources than the budget per window. One CPU alone can
+//! spend all of it, whichever queue of the network card a flood uses. At most a [`SHARES_PART`] is
+//! drawn but unspent; a budget too small for that is drawn one by one. When it is spent, nothing is
+//! written.
 //!
-//! # What counts
+//! # Counting
 //!
-//! State that belongs to sources: not that of the wider prefixes around them, nor of the node. Where the store is `lru` that is
-//! a record. Where it is `compact`, or a limit is a sliding log, a slot or a log of the first limit of the policy that counts
-//! the packet. The budget comes before the limits, and the limits of wider prefixes and of the node hold over it too.
+//! The budget covers state of sources, not of the wider prefixes around them or of the node. In
+//! `lru` that is a record. In `compact`, or with sliding logs, it is the slot or the log of the
+//! first limit of the policy that counts the packet. The budget is applied before the limits, and
+//! limits of wider prefixes and of the node also apply over budget.
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -54,10 +59,10 @@ pub enum Newcomer {
     OverflowBucket = 1,
 }
 
-/// What was taken of the budgets, one for each [`Newcomer`]: words of the window that is set.
+/// The used part of the budgets, one for each [`Newcomer`]: words of the configured window.
 pub type Taken = [u64; 2];
 
-/// What a CPU has drawn of them, and not spent.
+/// The unspent shares of a CPU.
 pub type BudgetShares = [Share; 2];
 
 /// How many sources may get state in a window.
@@ -67,7 +72,7 @@ pub type BudgetShares = [Share; 2];
 #[repr(C)]
 pub struct Budget {
     window: FixedWindow,
-    /// What a CPU draws at once.
+    /// The amount that a CPU draws at once.
     share: u64,
 }
 
@@ -105,7 +110,7 @@ impl Budget {
         share.left_at(at) == 0 && self.window.step(taken.load(0), at, 1).is_err()
     }
 
-    /// What is left of a share after it took one of it; `None` where nothing was left.
+    /// The rest of a share after taking one. `None` if nothing was left.
     #[inline(always)]
     pub const fn spend(share: Share, at: Instant) -> Option<Share> {
         match share.left_at(at) {
@@ -250,7 +255,7 @@ mod tests {
             }
         }
 
-        /// How many a CPU gets of so many tries.
+        /// How many of these tries succeed on a CPU.
         fn taken_by(&self, cpu: usize, tries: u64, at_ns: u64) -> u64 {
             let taken = (0..tries).filter(|_| {
                 let share = self.shares[cpu].get();

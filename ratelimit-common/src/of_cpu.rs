@@ -1,10 +1,10 @@
-//! What the program keeps for each CPU, and looks up once for a packet that is not judged at length.
+//! Per-CPU state of the program, looked up once for a packet with a quick decision.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::challenge;
 
-/// What the program keeps for one CPU.
+/// The state of one CPU.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -12,7 +12,7 @@ use crate::challenge;
 pub struct OfCpu {
     /// The tick of the coarse clock that it has seen last.
     pub tick: Tick,
-    /// What it keeps of the challenge.
+    /// The state of the challenge.
     pub challenge: challenge::OfCpu,
 }
 

@@ -1,7 +1,8 @@
-//! From bytes to a [`Flow`](crate::Flow): the link layer, the network header with its source address, the transport header.
+//! Parses bytes into a [`Flow`](crate::Flow): the link layer, the network header with its source
+//! address, and the transport header.
 //!
-//! Each step answers for itself. An enum of all that a frame can be would have the verifier's pointers and plain bytes in one
-//! word.
+//! Each step returns its own result. An enum of all possible frames would mix the verifier's
+//! pointers and plain bytes in one word.
 
 pub mod addresses;
 mod connection;
@@ -104,7 +105,7 @@ mod tests {
             (60, &[58, 0, 0, 0, 0, 0, 0, 0]),
             (135, &[58, 0, 0, 0, 0, 0, 0, 0]),
         ] {
-            // Neighbour discovery has none of them.
+            // Neighbour discovery has no extension headers.
             check(protocol, 255, &[header, &NEIGHBOUR_SOLICITATION], Ordinary);
             let frame = frame(&[], IPV6, &ipv6(protocol, 255, &[header]));
             let upper = upper_layer(&frame);
@@ -121,7 +122,7 @@ mod tests {
         let later: &[u8] = &[58, 0, 0, 8, 0, 0, 0, 7];
         check(44, 255, &[whole, &NEIGHBOUR_SOLICITATION], Ordinary);
         check(44, 255, &[later, &NEIGHBOUR_SOLICITATION], Ordinary);
-        // What a later fragment holds is no header, however much it looks like many.
+        // The content of a later fragment is no header, even if it looks like several.
         let looks_deep: &[u8] = &[0, 0, 0, 8, 0, 0, 0, 7];
         check(44, 64, &[looks_deep, &[0; 200]], Ordinary);
     }
@@ -186,7 +187,7 @@ mod tests {
             assert_eq!(upper_layer(&frame).fragment(), fragment, "{bits:?}");
         }
         for (bits, fragment) in [
-            // An atomic fragment is all of its packet, whatever the reserved bits are.
+            // An atomic fragment is a complete packet, whatever the reserved bits are.
             ([0, 0], Fragment::Whole),
             ([0, 6], Fragment::Whole),
             ([0, 1], Fragment::First),
@@ -296,7 +297,7 @@ mod tests {
         packet
     }
 
-    /// What a frame is read as.
+    /// The parsed frame.
     #[derive(Debug, Eq, PartialEq)]
     enum Read {
         Ipv4(Ipv4, Content),

@@ -25,7 +25,8 @@ unsafe impl Pod for Counter {}
 unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
 unsafe impl Pod for BanBudgets {}
-// SAFETY: as above: the size of a type is a multiple of its alignment, so nothing lies between the two.
+// SAFETY: as above: the size of a type is a multiple of its alignment, so there is no padding
+// between the two.
 unsafe impl<T: Pod> Pod for ByGeneration<T> {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Capture {}

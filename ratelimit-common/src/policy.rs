@@ -16,9 +16,10 @@ use crate::{
     strikes::BanRule,
 };
 
-/// The limits of a policy. All that match a packet must have room; then all are charged, otherwise none.
+/// The limits of a policy. All that match a packet must have room; then all are charged, otherwise
+/// none.
 ///
-/// What a packet reads where there is one limit, is one line of the cache: policies lie at multiples of 64 bytes.
+/// With a single limit, a packet reads only one cache line: policies are aligned to 64 bytes.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -36,7 +37,7 @@ pub struct Policy {
     limits: [Limit; LIMITS_MAX],
     ban: BanRule,
     terms: u64,
-    /// Where the state of limits of all packets stands.
+    /// The slot of the state of limits that all packets share.
     slot: u32,
     /// A bit for each limit that has no room for any packet.
     denying: u32,
@@ -89,8 +90,8 @@ impl Policy {
         Some(policy)
     }
 
-    /// The same as a policy of the node, of whose limits a CPU draws `1 / 2^shift` at once; see [`node`](crate::node). Its state stands at
-    /// its scope modulo [`NODE_POLICIES`].
+    /// Makes it a policy of the node: a CPU draws `1 / 2^shift` of a limit at once, see
+    /// [`node`](crate::node). Its state is at its scope modulo [`NODE_POLICIES`].
     pub const fn in_shares(self, shift: u8) -> Self {
         Self {
             share_shift: shift,
@@ -104,7 +105,8 @@ impl Policy {
         Self { slot, ..self }
     }
 
-    /// Where the state of limits of all packets together stands, of the node, of an interface or of a destination.
+    /// The slot of the state of limits that all packets share: of the node, an interface or a
+    /// destination.
     #[inline(always)]
     pub const fn slot(&self) -> u32 {
         self.slot
@@ -115,7 +117,7 @@ impl Policy {
         self.slot >= NODE_POLICIES
     }
 
-    /// The same for packets that go to a destination.
+    /// Marks it as a policy for packets to a destination.
     pub const fn for_destination(self) -> Self {
         Self {
             flags: self.flags | OF_DESTINATION,
@@ -156,7 +158,8 @@ impl Policy {
         )
     }
 
-    /// The same in place of `before`, of the same scope, from `now` on: what was used stays used. Without it, it begins then.
+    /// Replaces `before`, of the same scope, at `now`, and keeps the usage. Without `before`, it
+    /// starts at `now`.
     pub fn after(mut self, before: Option<&Self>, now: Instant) -> Self {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             let algorithm = limit.algorithm();
@@ -181,7 +184,7 @@ impl Policy {
         self
     }
 
-    /// The same for the prefixes around sources.
+    /// Marks it as a policy for prefixes around sources.
     pub const fn for_prefixes(self) -> Self {
         Self {
             flags: self.flags | OF_PREFIXES,
@@ -212,7 +215,8 @@ impl Policy {
         }
     }
 
-    /// What it does with a packet of these classes before any limit counts it; [`Outcome::UNCOUNTED`] is nothing.
+    /// The action on a packet of these classes before any limit counts it; [`Outcome::UNCOUNTED`]
+    /// for none.
     #[inline(always)]
     pub const fn action_on(&self, packet: ClassSet) -> Outcome {
         if self.dropped.intersects(packet) {
@@ -224,8 +228,8 @@ impl Policy {
         }
     }
 
-    /// The same as a policy with limits that the nodes of a cluster share. The terms tell it from all others: a [lease](crate::lease) of others
-    /// does not hold for it.
+    /// Marks limits as shared by the nodes of a cluster. The terms distinguish it from other
+    /// policies: a [lease](crate::lease) on other terms does not apply to it.
     pub const fn on_terms(self, terms: u64) -> Self {
         let flags = if terms == 0 {
             self.flags & !OF_CLUSTER
@@ -251,7 +255,7 @@ impl Policy {
         self.flags & OF_CLUSTER != 0
     }
 
-    /// What is leased in place of this one, where it is on the same terms, else this one.
+    /// The leased policy if it has the same terms, otherwise this one.
     #[inline(always)]
     pub fn or_on_its_terms<'a>(&'a self, leased: Option<&'a Self>) -> &'a Self {
         match leased {
@@ -316,12 +320,12 @@ impl Policy {
         self.flags & (OF_PREFIXES | WITHOUT_BUDGET) != 0
     }
 
-    /// The same with a rule for sources that go on over its limits.
+    /// Sets the rule for banning sources that repeatedly exceed its limits.
     pub const fn with_ban(self, ban: BanRule) -> Self {
         Self { ban, ..self }
     }
 
-    /// When sources that go on over its limits are banned; `None` for never.
+    /// When sources that repeatedly exceed its limits are banned; `None` for never.
     #[inline(always)]
     pub const fn ban(&self) -> Option<&BanRule> {
         if self.ban.is_none() {
@@ -416,7 +420,7 @@ impl Policy {
         features::is_enabled::<{ Feature::SlidingLog as u8 }>() && self.flags & HAS_LOG != 0
     }
 
-    /// What a CPU draws of a limit of the node at once, as a power of two by which its capacity is divided.
+    /// The binary logarithm of the part of a limit of the node that a CPU draws at once.
     #[inline(always)]
     pub const fn share_shift(&self) -> u8 {
         self.share_shift

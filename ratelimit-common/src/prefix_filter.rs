@@ -1,14 +1,16 @@
-//! What stands in front of the lists: which lengths of prefixes are worth a lookup for an address.
+//! The filter in front of the lists: it decides which prefix lengths to look up for an address.
 //!
-//! A lookup in a hash map costs as much as everything else that a packet needs, and the longest match may need one for each
-//! length. So the prefix-length filter has words, each for a few networks (of IPv4 a /16 or some /24s, of IPv6 the /32s, /56s or /64s of one
-//! hash). The lower bits of a word say which lengths have a prefix there. Above them are two Bloom filters (after
-//! Dharmapurikar, Krishnamurthy and Taylor, "Longest prefix matching using Bloom filters", 2003). One is of the networks that
-//! have a prefix, so that others are done with after a glance, and one of the prefixes themselves. A length is looked up only
-//! when the filter knows the very prefix of that length around the address.
+//! A lookup in a hash map costs as much as all other processing of a packet, and a longest match
+//! may need one for each length. So the prefix-length filter has words, each for a few networks
+//! (for IPv4 a /16 or some /24s, for IPv6 the /32s, /56s or /64s with the same hash). The lower
+//! bits of a word are the lengths that have a prefix there. Above them are two Bloom filters (after
+//! Dharmapurikar, Krishnamurthy and Taylor, "Longest prefix matching using Bloom filters", 2003):
+//! one of the networks that have a prefix, which quickly rules out others, and one of the prefixes
+//! themselves. A length is looked up only if the filter contains the prefix of that length around
+//! the address.
 //!
-//! A bit that is set in vain costs time, one that is clear in vain hides a prefix. So bits are set before their prefix comes,
-//! and cleared after it went.
+//! A bit that is set unnecessarily costs time, and a missing bit hides a prefix. So bits are set
+//! before their prefix is added, and cleared after it was removed.
 
 mod level;
 mod widths;
@@ -105,7 +107,7 @@ impl Levels {
         }
     }
 
-    /// The same width for all levels.
+    /// Uses the same width for all levels.
     pub fn all_of_width(self, width: u8) -> Widths {
         let levels = self.all_narrower();
         levels.fold(Widths::default(), |widths, level| widths.with(level, width))
@@ -116,7 +118,7 @@ impl Levels {
         [self.narrowest, Some(self.narrow)].into_iter().flatten()
     }
 
-    /// The one of them that has the prefixes of a length; `None` stands for the wide one.
+    /// The level with the prefixes of a length; `None` for the wide one.
     pub fn narrower(self, length: u8) -> Option<Level> {
         self.all_narrower().find(|level| level.shortest() <= length)
     }
@@ -144,7 +146,7 @@ impl Levels {
         let level = self.wide;
         let bits = level.mark(address, address, length);
         if level.bits.saturating_sub(length) >= level.width_max {
-            // So many networks that every word is for some of them.
+            // There are enough networks to affect every word.
             return (0..WIDTHS).for_each(|word| mark(word, bits));
         }
         let networks = level.networks(address, length);
@@ -152,9 +154,10 @@ impl Levels {
     }
 }
 
-/// [`Level::longest_match`], wherever its code is kept. A closure is one; what is not one is kept in line whatever its size.
+/// Calls [`Level::longest_match`], possibly as a subprogram. A closure is inlined whatever its
+/// size.
 pub trait InLevel<T> {
-    /// What is known about the longest of the level's prefixes.
+    /// The result for the longest prefix of the level.
     fn longest_match(&self, level: Level, word: u64) -> Option<T>;
 }
 
@@ -171,8 +174,8 @@ pub fn is_free<A: Address>(address: A, word: impl Fn(u32) -> u64) -> bool {
     word(A::LEVELS.wide.wide_word(address)) == 0
 }
 
-/// What is known about the longest prefix around `address`. `word` reads the prefix-length filter; `in_level` is asked only
-/// where the level has something.
+/// The result for the longest prefix around `address`. `word` reads the prefix-length filter;
+/// `in_level` is called only if the level has a candidate.
 #[inline(always)]
 pub fn longest_match<A: Address, T>(
     address: A,

@@ -1,17 +1,20 @@
-//! Which sources limits have refused: how often, and when last, for people. Also what their limit knew of them, so that the next
-//! packet can be refused without a look at their state.
+//! The sources that limits have refused, for display: how often, and when last. It also caches the
+//! state of their limit, so that the next packet can be refused without reading it.
 //!
-//! To count that in a hash map costs more than what else a packet over its limit does. So each CPU has a part of an array to
-//! itself, of sets of [`WAYS`] sources. It counts there with no atomic operation, and a source costs one line of the cache, of
-//! IPv6 two. In a set that is full the source that was refused the longest ago is evicted, with its count.
+//! Counting in a hash map would cost more than all other processing of a packet over its limit. So
+//! each CPU has its own part of an array of sets of [`WAYS`] sources. It counts there without
+//! atomic operations, and a source costs one cache line, or two for IPv6. In a full set, the source
+//! that was refused the longest ago is evicted with its count.
 //!
-//! Beside the count stands the word of state by which the limit refused. No step makes a word less. So what that word has no room
-//! for, the word that stands in the table now has no room for either, by the limit as it is now. The packet is refused. Where it has
-//! room, because the window is over, the limit was raised or the packet is smaller, the table is asked.
+//! Each count comes with the word of state by which the limit refused. No step decreases a word. So
+//! if that word has no room for a packet, the current word has none either, by the current limit,
+//! and the packet is refused. If it has room, because the window is over, the limit was raised or
+//! the packet is smaller, the table is consulted.
 //!
-//! In a flood of forged addresses nearly no source was refused before, and each would cost a line of the cache in vain. So each CPU has
-//! a [`Filter`] in front: a clear bit means that nothing is known of its sources. A look in vain clears the bit, also where another source
-//! of that bit was refused. The table refuses the next packet of that one, and the bit is set again.
+//! In a flood of forged addresses, almost no source was refused before, and each lookup would cost
+//! a cache line for nothing. So each CPU has a [`Filter`] in front: a clear bit means that none of
+//! its sources is known. A failed lookup clears the bit, even if another source with that bit was
+//! refused. The table refuses that source's next packet, which sets the bit again.
 
 use zerocopy::FromBytes;
 
@@ -32,7 +35,7 @@ const RECENT_NS: u64 = 1 << 40;
 const SETS_OF_CPU_MIN: u32 = 1 << 12;
 const SETS_OF_CPU_MAX: u32 = 1 << 16;
 
-/// The sets that each of so many CPUs has: a power of two.
+/// The sets of each of `cpus` CPUs: a power of two.
 pub const fn sets_of_cpu(cpus: u32) -> u32 {
     match SETS.checked_div(cpus) {
         None | Some(SETS_OF_CPU_MAX..) => SETS_OF_CPU_MAX,
@@ -48,9 +51,10 @@ pub fn set_of<A: Address>(source: &A, cpu: u32, sets: u32) -> u32 {
     cpu.wrapping_mul(sets).wrapping_add(own)
 }
 
-/// Where is counted, among the sources of IPv6, what limits refused that many share: of a prefix, or of a destination. It is an address that no
-/// packet comes from, and no overflow bucket. The scope of the limits and the first 64 bits of the address stand in it, zeros for all addresses.
-/// `None` where the address is longer.
+/// The address, among IPv6 sources, for counting refusals by limits that many sources share: those
+/// of a prefix or a destination. No packet comes from it, and it is no overflow bucket. It contains
+/// the scope of the limits and the first 64 bits of the address, or zeros for all addresses. `None`
+/// if the address is longer.
 #[inline(always)]
 pub fn shared<A: Address>(scope: u32, address: Option<&A>) -> Option<Ipv6> {
     let key = address.map_or(0, |address| address.key());
@@ -59,7 +63,7 @@ pub fn shared<A: Address>(scope: u32, address: Option<&A>) -> Option<Ipv6> {
     is_whole.then(|| Ipv6::of_halves(front, key))
 }
 
-/// Whether an address stands for what many share, and is no source.
+/// Whether an address stands for shared limits instead of a source.
 pub fn is_shared(address: &Ipv6) -> bool {
     let [first, second, ..] = address.octets();
     first == 0xff && second == 0
@@ -92,8 +96,8 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// The number of a source's place; [`WAYS`] where it has none. Without a branch for each place: which one it is cannot be
-    /// foretold, and the processor goes on meanwhile.
+    /// The index of a source; [`WAYS`] if it is missing. Without a branch for each index: they
+    /// cannot be predicted, and the processor continues in parallel.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "at most WAYS")]
     fn find(set: &[Self; WAYS], source: &A) -> usize {
@@ -114,10 +118,11 @@ impl<A: Address> Refused<A> {
         let mut place = Self::find(set, source);
         if place >= WAYS {
             let [first, second] = &mut *set;
-            // What is free was written at boot.
+            // An unused one has the time of boot.
             place = usize::from(second.last_ns < first.last_ns);
             let other = if place == 0 { first } else { second };
-            // Its time stays, which is not later. Where all is written at once, the compiler calls a loop over bytes.
+            // Its time stays, which is not later. If all fields were written at once, the compiler
+            // would call a loop over bytes.
             other.packets = 0;
             other.word = 0;
             other.scope = 0;
@@ -218,8 +223,8 @@ pub const fn may_refuse(now: Instant) -> bool {
 /// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they cost a packet a comparison.
 const ASKED_NS: u64 = 1 << 30;
 
-/// Until when words are asked for where one is kept at `now`; `None` where that is hardly later than what was noted: each packet
-/// reads it, so it is written seldom.
+/// Until when words are looked up if one is stored at `now`. `None` if that is hardly later than
+/// the recorded time: each packet reads it, so it is written rarely.
 #[inline(always)]
 pub const fn noted(asked_until_ns: u64, now: Instant) -> Option<u64> {
     let until_ns = now.as_nanos().wrapping_add(ASKED_NS);
@@ -240,7 +245,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Those of two CPUs.
+    /// Adds the counts of another CPU.
     pub fn and(self, others: Self) -> Self {
         Self {
             packets: self.packets.wrapping_add(others.packets),

@@ -1,22 +1,23 @@
-//! A sample of all packets, for user space to see what traffic is made of: their fronts, of one packet in so many.
+//! A sample of all packets, for user space to see what traffic consists of: the first bytes of one
+//! in a number of packets.
 //!
-//! A sample tells how many packets it stands for. What finds no room in the ring is not counted as lost: the next sample
-//! stands for it too.
+//! A sample contains the number of packets it represents. A sample that does not fit into the ring
+//! is not lost: the next one represents its packets too.
 
 use core::num::NonZeroU64;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One packet of so many is looked at, on average, where there are many. A power of two.
+/// The average sampling interval at a high rate. A power of two.
 pub const EVERY: u32 = 32;
 
-/// Where there are few, each is looked at: so many in an epoch.
+/// At a low rate, each packet is sampled: up to this many per epoch.
 pub const IN_EPOCH: u64 = 16;
 
 /// How fast packets come is measured in epochs of so long: 8 ms, in which bursts even out.
 const EPOCH_SHIFT: u32 = 23;
 
-/// Where so many were looked at, an epoch ends early: traffic has become faster.
+/// After this many samples, an epoch ends early: the rate has increased.
 const LOOKS_MAX: u32 = 256;
 
 /// The bytes of a packet that are kept: an Ethernet header, two VLAN tags, an IPv6 header and a TCP header are 82. A power of
@@ -29,15 +30,15 @@ pub const FRONT_BYTES: u32 = 128;
 pub struct Front {
     /// When the packet came, in nanoseconds since boot.
     pub at_ns: u64,
-    /// The packets that it stands for, itself included.
+    /// The number of packets that it represents, including itself.
     pub packets: u32,
     /// The bytes of its frame; of the packet inside of a tunnel where that is judged, with which the front begins then.
     pub frame_bytes: u32,
     /// The socket that this host has for it: a [number](Socket::number).
     pub socket: u32,
-    /// What it begins with, one of [`link_layer`](crate::layout::link_layer).
+    /// The first header of the frame, one of [`link_layer`](crate::layout::link_layer).
     pub link_layer: u32,
-    /// The first of them. Behind the end of a frame that is shorter stands anything.
+    /// The first bytes of the frame. Beyond the end of a short frame, they are undefined.
     pub bytes: [u8; FRONT_BYTES as usize],
 }
 const _: () = assert!(size_of::<Front>() == 152);
@@ -49,7 +50,7 @@ impl Front {
     }
 }
 
-/// What of so many bytes belongs to a frame of this length.
+/// The part of these bytes that belongs to a frame of this length.
 pub(crate) fn front(bytes: &[u8], frame_bytes: u32) -> &[u8] {
     let length = usize::try_from(frame_bytes.min(FRONT_BYTES));
     bytes.get(..length.unwrap_or_default()).unwrap_or_default()
@@ -62,9 +63,9 @@ pub enum Socket {
     /// None, or one of TCP that waits for anybody.
     #[default]
     None = 0,
-    /// One of a TCP connection that is being made, or has ended.
+    /// A TCP connection that is being established, or has ended.
     Connecting = 1,
-    /// One of a TCP connection whose handshake was completed.
+    /// A TCP connection whose handshake was completed.
     Connected = 2,
     /// One of UDP.
     Datagram = 3,
@@ -111,7 +112,7 @@ pub struct Countdown {
 }
 
 impl Countdown {
-    /// Counts a packet; answers, when it is to be looked at, how many it stands for.
+    /// Counts a packet. If it is to be sampled, returns the number of packets it represents.
     #[inline(always)]
     pub fn count(&mut self) -> Option<u32> {
         self.packets = self.packets.saturating_add(1);
@@ -136,7 +137,7 @@ impl Countdown {
         self.skip = self.chosen;
     }
 
-    /// Begins anew: a sample was sent.
+    /// Resets the counts: a sample was sent.
     #[inline(always)]
     pub fn sent(&mut self) {
         self.packets = 0;
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn slow_packets_are_all_looked_at_and_fast_ones_within_a_bound() {
-        // Packets a second, in bursts of so many, and how many of them are looked at.
+        // Packets per second, the length of bursts, and the number of samples.
         for (rate, burst, looked) in [
             (100, 1, 100..=100),
             (1_500, 1, 1_500..=1_500),

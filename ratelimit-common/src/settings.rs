@@ -33,7 +33,7 @@ const DEFAULT_POLICY_SHIFT: u32 = 32;
 const NODE_POLICY_SHIFT: u32 = 48;
 const POLICY_MASK: u32 = u16::MAX as u32;
 
-// What limits ask for comes first: it is passed on with each packet in one byte.
+// Flags for limits come first: they are passed with each packet in one byte.
 const GENERATION: u32 = 1 << 0;
 const AGGREGATES: u32 = 1 << 1;
 const NEW_SOURCES: u32 = 1 << 2;
@@ -75,8 +75,7 @@ impl Settings {
         }
     }
 
-    /// Whether they were written. The settings come after everything else, so the other tables are
-    /// complete then.
+    /// Whether they were written. Settings are written last, so the other tables are then complete.
     pub const fn are_written(self) -> bool {
         self.has(FILLED)
     }
@@ -86,7 +85,7 @@ impl Settings {
         self.with(COARSE_CLOCK)
     }
 
-    /// The same with the precise clock.
+    /// Uses the precise clock.
     pub const fn with_precise_clock(self) -> Self {
         self.without(COARSE_CLOCK)
     }
@@ -129,12 +128,12 @@ impl Settings {
         self.with(CLUSTER)
     }
 
-    /// The same with limits of destinations.
+    /// Enables limits of destinations.
     pub const fn with_destinations(self) -> Self {
         self.with(DESTINATIONS)
     }
 
-    /// The same without them.
+    /// Disables limits of destinations.
     pub const fn without_destinations(self) -> Self {
         self.without(DESTINATIONS)
     }
@@ -144,7 +143,7 @@ impl Settings {
         self.with(INTERFACES)
     }
 
-    /// What holds for a packet that came by an interface with this rule.
+    /// The settings for a packet on an interface with this rule.
     #[inline(always)]
     pub const fn on(self, rule: InterfaceRule) -> Self {
         let settings = match rule.policy() {
@@ -170,7 +169,7 @@ impl Settings {
         self.with(ESTABLISHED)
     }
 
-    /// The same with policies that ban.
+    /// Enables policies that ban.
     pub const fn with_detection(self) -> Self {
         self.with(DETECTION)
     }
@@ -237,7 +236,7 @@ impl Settings {
         features::is_enabled::<{ Feature::Challenge as u8 }>() && self.has(LEAVES_RESERVE)
     }
 
-    /// The same with a budget for new sources.
+    /// Enables the budget for new sources.
     pub const fn with_new_sources(self, over_budget: OverBudget) -> Self {
         self.with(match over_budget {
             OverBudget::Pass => NEW_SOURCES,
@@ -246,14 +245,14 @@ impl Settings {
         })
     }
 
-    /// The same with a policy for the node.
+    /// Sets the policy of the node.
     #[inline(always)]
     pub const fn with_node(self, node_policy: u32) -> Self {
         let others = self.0 & !(u64::MAX << NODE_POLICY_SHIFT);
         Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)
     }
 
-    /// The same with another generation in force.
+    /// Puts a generation in force.
     pub const fn in_generation(self, generation: Generation) -> Self {
         match generation {
             Generation::First => self.without(GENERATION),
@@ -273,7 +272,7 @@ impl Settings {
         Self(bits)
     }
 
-    /// What limits ask for, in a byte.
+    /// The flags for limits, as a byte.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
     pub const fn of_limits(self) -> u8 {
@@ -296,7 +295,7 @@ impl Settings {
         }
     }
 
-    /// The same with everything open until a time that stands in a map of its own, or not.
+    /// Passes everything until a time in a separate map, or disables that.
     pub const fn with_pass_all(self, pass_all: bool) -> Self {
         if pass_all {
             self.with(PASS_ALL)
@@ -482,7 +481,7 @@ impl Settings {
     }
 }
 
-/// An index in two bytes. One that does not fit is none that a policy could have.
+/// An index in two bytes. One that does not fit becomes an index that no policy has.
 const fn index(policy: u32) -> u64 {
     if policy < u16::MAX as u32 {
         policy as u64

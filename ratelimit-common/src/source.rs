@@ -28,7 +28,7 @@ impl<A: Address> SourceKey<A> {
         self.address
     }
 
-    /// The masked address, where it lies.
+    /// A reference to the masked address.
     #[inline(always)]
     pub const fn as_address(&self) -> &A {
         &self.address
@@ -87,7 +87,7 @@ impl LogKey {
         self.address
     }
 
-    /// The family of its source, and the [bit](Address::filter_bit) that stands for it in filters.
+    /// The family of its source, and its [bit](Address::filter_bit) in filters.
     pub fn filter_bit(&self) -> (Family, u32) {
         let [.., a, b, c, d] = self.address;
         if self.is_ipv4() {
@@ -119,7 +119,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The state of so many limits.
+    /// The state of a source's limits.
     pub const fn new(words: [u64; LIMITS_MAX]) -> Self {
         Self { words }
     }

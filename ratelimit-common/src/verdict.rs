@@ -3,7 +3,7 @@
 /// What happens to a packet, with the one reason under which it is counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The packet goes on to the network stack.
+    /// The packet continues to the network stack.
     Pass(PassReason),
     /// The packet is dropped.
     Drop(DropReason),
@@ -53,7 +53,8 @@ pub enum DropReason {
     ExtensionDepth = 4,
     /// Other CPUs changed the source's state at every try.
     Contended = 5,
-    /// No state could be made for the source: there is no room, or in a `compact` table, what is left of the room is used.
+    /// No state could be created for the source: there is no room, or all room of a `compact` table
+    /// is used.
     NoState = 6,
     /// A limit of the wider prefix around the source had no room.
     AggregateLimited = 7,
@@ -69,7 +70,7 @@ pub enum DropReason {
     Class = 12,
     /// A limit of the packet's destination had no room.
     DestinationLimited = 13,
-    /// A limit of what each source may send to the packet's destination had no room.
+    /// A limit of each source to the packet's destination had no room.
     SourceToDestinationLimited = 14,
     /// The source is not verified: what asks for a connection was answered, and goes no further.
     Challenged = 15,
@@ -212,7 +213,8 @@ impl DropReason {
         )
     }
 
-    /// Whether limits refuse that are not of the source alone, or of what it sends to one destination: no prefix of a source decides.
+    /// Whether the refusing limits are shared with other sources. So no prefix of the source is
+    /// responsible. Limits of a source to one destination are its own.
     pub const fn is_of_others(self) -> bool {
         matches!(
             self,

@@ -165,14 +165,14 @@ fn newcomers<W: Word>(used_before: u64, tags: [u64; 2]) {
     }
 }
 
-/// Runs every order of steps, of which up to three interrupt a CPU that could go on.
+/// Runs every interleaving with up to three preemptions.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// What so many CPUs admit together.
+/// The number that these CPUs admit together.
 fn cpus(number: usize, run: impl Fn(usize) -> u64 + Clone + Send + 'static) -> u64 {
     let others: Vec<_> = (1..number)
         .map(|cpu| {

@@ -1,6 +1,6 @@
-//! The datapath: what the control plane can do to the tables that packets are judged by.
+//! The datapath: the operations of the control plane on the tables that judge packets.
 //!
-//! [`Kernel`] is the one in BPF maps, `Shared` the one in memory that tests look into.
+//! [`Kernel`] implements it with BPF maps, `Shared` in memory for tests.
 
 mod batch;
 mod challenge_maps;
@@ -53,7 +53,7 @@ use crate::loader::MapPlan;
 /// What the lists say about a prefix, in each generation.
 pub type Entry = ByGeneration<ListEntry>;
 
-/// What a table answers.
+/// The result of an operation on a table.
 pub type Result<T, E = DatapathError> = std::result::Result<T, E>;
 
 /// Why a table could not be changed or read.
@@ -64,20 +64,20 @@ pub enum DatapathError {
     Full {
         /// The name of the map.
         map: &'static str,
-        /// Its size.
+        /// Its capacity.
         capacity: u32,
     },
     /// A program could not be replaced by one with the features that a change needs.
     #[error("replacing the program by one that enforces the change")]
     Program(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The kernel refused.
+    /// The kernel refused the operation.
     #[error("{action} the map {map}")]
     Failed {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The name of the map.
         map: &'static str,
-        /// Why it failed.
+        /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -93,12 +93,12 @@ impl From<DatapathError> for Refused {
     }
 }
 
-/// Packets under one verdict on one interface.
+/// The count of a verdict on an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterRow {
     /// The slot of the interface.
     pub interface: u32,
-    /// The family.
+    /// The family of the packets.
     pub family: Family,
     /// The verdict.
     pub verdict: Verdict,
@@ -106,7 +106,7 @@ pub struct CounterRow {
     pub count: Counter,
 }
 
-/// The state of one source under one policy.
+/// The state of a source under a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SourceRow {
     /// The source.
@@ -128,7 +128,7 @@ pub struct SlotRow {
     pub word: u64,
 }
 
-/// A sliding log of a source under one policy.
+/// A sliding log of a source under a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRow {
     /// The source.
@@ -141,18 +141,18 @@ pub struct LogRow {
     pub words: Vec<u64>,
 }
 
-/// Sums over the CPUs that belong to no packet in particular.
+/// Sums over the CPUs that belong to no particular packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Events about drops that were sent.
     pub events_sent: u64,
-    /// Events that found the ring full.
+    /// Events lost because the ring was full.
     pub events_lost: u64,
-    /// Sources that got state, IPv4 and IPv6.
+    /// Sources that ever got state, IPv4 and IPv6.
     pub inserted: [u64; 2],
 }
 
-/// All of it, for one owner.
+/// All operations, for a single owner.
 pub trait Datapath:
     ListTables
     + PolicyTables
@@ -164,34 +164,36 @@ pub trait Datapath:
     + Attachments
     + Send
 {
-    /// The state of sources, to be read beside.
+    /// Returns the state of sources, which other threads can read.
     fn sources(&self) -> Arc<dyn SourceTables>;
 
-    /// The counters that are not zero.
+    /// Returns the nonzero counters.
     fn counters(&self) -> Result<Vec<CounterRow>>;
 
-    /// What is summed over the CPUs.
+    /// Returns the sums over the CPUs.
     fn totals(&self) -> Result<Totals>;
 
-    /// The maps, with their sizes.
+    /// Returns the maps with their sizes.
     fn maps(&self) -> Vec<MapStatus>;
 
-    /// Makes the tables of a plan, empty where they are new. Programs that run keep the old ones until they are attached again.
+    /// Creates the tables of a plan; new ones are empty. Running programs keep the old ones until
+    /// they are attached again.
     ///
     /// # Errors
     ///
-    /// When there is not enough memory, or the kernel refuses; then the tables are those from before.
+    /// If memory is short or the kernel refuses, the tables are as before.
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
 
-    /// Replaces the programs that run on some of these interfaces, where the records of `renew` or
-    /// of a start are longer than theirs. A policy with more limits may come after that, since a
-    /// program leaves out the limits for which its records have no words.
+    /// Replaces the running programs on some of these interfaces if their records are shorter than
+    /// those in the maps. Only then may a policy have more limits, because a program ignores limits
+    /// without a word in its records.
     ///
     /// # Errors
     ///
-    /// When a program cannot be replaced: it goes on with its shorter records.
+    /// A program that cannot be replaced continues with its shorter records.
     fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
 
-    /// Takes over what programs have charged to records of another size until they were replaced, and lets those go.
+    /// Copies what programs have charged to records of another size until they were replaced, and
+    /// releases these records.
     fn settle(&mut self) -> anyhow::Result<()>;
 }

@@ -1,15 +1,18 @@
-//! Fixed window: at most `amount` in the window that a source's first packet opens.
+//! Fixed window: at most `amount` in a window that opens with a source's first packet.
 //!
-//! A window opens with the first packet after the last one closed, so a source meets one boundary a window, at a time of its
-//! own. A window aligned to the clock lets twice the amount through at every boundary, for every source at once.
+//! A window opens with the first packet after the last one closed, so each source has one boundary
+//! per window, at its own time. A window aligned to the clock would admit twice the amount at every
+//! boundary, for every source at once.
 //!
-//! The state is one word: the tick at which the window opened above the count. How many bits each of them has follows from
-//! the length of the window alone. So a word means the same whatever the amount is, and what was used stays used when the
-//! amount changes. A tick is a power of two nanoseconds, a thousandth of the window or shorter.
+//! The state is one word: the tick at which the window opened, above the count. The number of bits
+//! of each depends only on the length of the window. So a word has the same meaning for any amount,
+//! and usage survives a change of the amount. A tick is a power of two nanoseconds, at most a
+//! thousandth of the window.
 //!
-//! A window lasts its whole length from the tick in which its first packet came: up to a tick less from the packet itself.
-//! Ticks wrap after 52 days or later, and after 2.3 years where a window is longer than four hours. So only a source that was
-//! silent for a multiple of that, to the window, could find an old count in force.
+//! A window lasts its full length from the tick of its first packet, which is up to a tick before
+//! the packet itself. Ticks wrap after 52 days or more, and after 2.3 years if a window is longer
+//! than four hours. So only a source that was silent for a multiple of that, to the window, could
+//! find an old count in force.
 
 use core::{hint::cold_path, time::Duration};
 
@@ -18,19 +21,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{Denied, ParameterError, token_bucket::EARLY_NS};
 use crate::Instant;
 
-/// Ticks of long windows, and of those whose words have the same layout whatever the window, wrap after this time.
+/// Ticks of long windows, and of words with a fixed layout, wrap after 2^56 ns.
 const HORIZON_BITS: u32 = 56;
 
-/// Ticks wrap after this time, or later.
+/// Ticks wrap after at least 2^52 ns.
 const HORIZON_BITS_MIN: u32 = 52;
 
-/// Ticks of windows that are shorter by so many bits may wrap earlier, and are shorter.
+/// Ticks of short windows need to last only this many bits longer than the window, and are shorter.
 const HORIZON_ABOVE_WINDOW: u32 = 12;
 
-/// A window holds at least this many ticks, so that its length is exact to 0.1 %.
+/// The minimum ticks per window, so that its length is exact to 0.1 %.
 pub const TICKS_MIN: u64 = 1000;
 
-/// The longest window, a hundred days: a window, and as much before it, are distinguished from what is silent since the ticks wrapped.
+/// The longest window, a hundred days. A window and the same time before it must be distinguishable
+/// from silence since the ticks wrapped.
 const WINDOW_MAX_NS: u64 = 1 << 53;
 
 /// The parameters of a fixed window.
@@ -40,19 +44,20 @@ const WINDOW_MAX_NS: u64 = 1 << 53;
 #[repr(C)]
 pub struct FixedWindow {
     amount: u64,
-    /// On the scale of words: the window, and how far back time may go. In the lowest bits, of less than a nanosecond: the bits
-    /// that a nanosecond is shifted by on that scale.
+    /// The window plus how far time may go back, on the scale of words. The lowest bits, below a
+    /// nanosecond, contain the shift from nanoseconds to that scale.
     span: u64,
-    /// On the same scale: how far back time may go. In the lowest bits: the bits of the count, which are no fewer, so that they
-    /// change no comparison of a time with [`span`](Self::span).
+    /// How far time may go back, on the same scale. The lowest bits contain the number of bits of
+    /// the count. There are at least as many such bits, so they affect no comparison of a time with
+    /// [`span`](Self::span).
     early: u64,
 }
 
-/// The lowest bits of words that hold a number of bits.
+/// The lowest bits of words, which contain a number of bits.
 const BITS: u64 = 63;
 
 impl FixedWindow {
-    /// A window of the length `window` that admits `amount`.
+    /// Creates a window of the length `window` that admits `amount`.
     ///
     /// # Errors
     ///
@@ -68,8 +73,8 @@ impl FixedWindow {
         Self::with_layout(count_bits, horizon_bits, amount, window_ns)
     }
 
-    /// A window whose words have room for a count of `count_bits` bits: they mean the same whatever amount and window they
-    /// are read with.
+    /// Creates a window whose words have `count_bits` bits for the count, so that they have the
+    /// same meaning for any amount and window.
     ///
     /// # Errors
     ///
@@ -108,7 +113,7 @@ impl FixedWindow {
         })
     }
 
-    /// What one window admits.
+    /// The amount that one window admits.
     pub const fn amount(&self) -> u64 {
         self.amount
     }
@@ -158,14 +163,14 @@ impl FixedWindow {
             cold_path();
             return Ok(self.on_words(now.as_nanos()) & opened_mask | cost);
         }
-        // Both are shorter than a word: they leave bits for ticks.
+        // Both are shorter than a word, which has bits for ticks as well.
         if used.wrapping_add(cost) > self.amount {
             return Err(Denied);
         }
         Ok(word.wrapping_add(cost))
     }
 
-    /// What was used of the window that is open at `now`.
+    /// The usage of the window that is open at `now`.
     #[inline(always)]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         if self.is_open(word, now) {
@@ -175,7 +180,7 @@ impl FixedWindow {
         }
     }
 
-    /// The word behind the last that could be of a window at `now`.
+    /// The first word that cannot belong to a window at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
         let early_ticks = self.early_ns().wrapping_shr(self.tick_shift());
@@ -183,9 +188,9 @@ impl FixedWindow {
         behind.wrapping_shl(self.count_bits())
     }
 
-    /// The word of a window that another source has opened: what was used of it is at least the part of the amount that its
-    /// time is over of. So whoever comes into many windows that others have opened is admitted no more than their time
-    /// allows.
+    /// The word of a window that another source has opened. Its usage is at least the amount times
+    /// the elapsed part of the window. So a source that joins many windows of others is admitted no
+    /// more than their remaining time allows.
     #[inline(always)]
     pub(super) fn taken_over(&self, word: u64, now: Instant) -> u64 {
         let (opened, used) = self.parts(word);
@@ -194,7 +199,7 @@ impl FixedWindow {
             return word;
         }
         let ticks = self.window_ns().wrapping_shr(self.tick_shift());
-        // The amount has as many bits as the ticks leave.
+        // The amount has at most as many bits as the ticks leave.
         let gone = self
             .amount
             .wrapping_mul(elapsed_ns.wrapping_shr(self.tick_shift()))
@@ -203,12 +208,12 @@ impl FixedWindow {
         opened.wrapping_shl(self.count_bits()) | used.max(gone)
     }
 
-    /// How long the window that is open at `now` stays so: to the nanosecond.
+    /// Nanoseconds until the window that is open at `now` ends, exactly.
     #[inline(always)]
     pub(crate) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
         let (opened, _) = self.parts(word);
         if self.is_open(word, now) {
-            // Before it opened, the time that is over of it wraps.
+            // Before it opened, its elapsed time wraps.
             self.window_ns()
                 .saturating_sub(self.elapsed_ns(opened, now))
         } else {
@@ -219,11 +224,11 @@ impl FixedWindow {
 
     /// The time after which no window is open.
     pub(super) const fn forgets_in_ns(&self) -> u64 {
-        // A word of the future, and then the window itself.
+        // The word may be of the future, followed by the window itself.
         self.window_ns().saturating_mul(3).saturating_add(EARLY_NS)
     }
 
-    /// A word says when a window of what length opened, and has its count in these bits.
+    /// A word contains when a window of this length opened, and its count in these bits.
     pub(super) const fn meaning(&self) -> [u64; 3] {
         [
             self.window_ns(),
@@ -232,31 +237,32 @@ impl FixedWindow {
         ]
     }
 
-    /// A time on the scale of words: its ticks stand where a word has those of its window, and it wraps with them.
+    /// A time on the scale of words: its ticks are in the same bits as those in a word, and wrap in
+    /// the same way.
     #[inline(always)]
     const fn on_words(&self, ns: u64) -> u64 {
         ns.wrapping_shl(self.ns_shift())
     }
 
-    /// How many bits of a word are its count.
+    /// The number of bits of the count in a word.
     #[inline(always)]
     const fn count_bits(&self) -> u32 {
         (self.early & BITS) as u32
     }
 
-    /// The bits that a nanosecond is shifted by on the scale of words.
+    /// The shift from nanoseconds to the scale of words.
     #[inline(always)]
     const fn ns_shift(&self) -> u32 {
         (self.span & BITS) as u32
     }
 
-    /// The bits of a time that are shorter than a tick.
+    /// The number of bits of a time below a tick.
     #[inline(always)]
     const fn tick_shift(&self) -> u32 {
         self.count_bits().wrapping_sub(self.ns_shift())
     }
 
-    /// The bits of a word that say when its window opened.
+    /// The bits of the opening tick in a word.
     #[inline(always)]
     const fn opened_mask(&self) -> u64 {
         u64::MAX.wrapping_shl(self.count_bits())
@@ -269,8 +275,9 @@ impl FixedWindow {
         word != opened && !self.is_over(opened, now)
     }
 
-    /// Whether a window that opened then is over at `now`. It is not for a packet from before it opened: CPUs read their clocks
-    /// some time before they reach the word, and a virtual CPU may be held up in between.
+    /// Whether a window that opened then is over at `now`. It is not for a packet from before it
+    /// opened: CPUs read their clocks some time before they reach the word, and a virtual CPU may
+    /// be paused in between.
     #[inline(always)]
     const fn is_over(&self, opened: u64, now: Instant) -> bool {
         let since_early = self
@@ -280,7 +287,7 @@ impl FixedWindow {
         since_early >= self.span
     }
 
-    /// The tick at which a window opened, and what was used of it.
+    /// The opening tick of a window, and its usage.
     #[inline(always)]
     const fn parts(&self, word: u64) -> (u64, u64) {
         (
@@ -289,7 +296,7 @@ impl FixedWindow {
         )
     }
 
-    /// How far back time may go: [`EARLY_NS`], or a window.
+    /// How far time may go back: [`EARLY_NS`], or a window.
     #[inline(always)]
     const fn early_ns(&self) -> u64 {
         self.early.wrapping_shr(self.ns_shift())
@@ -307,14 +314,15 @@ impl FixedWindow {
         now.as_nanos().wrapping_shr(self.tick_shift())
     }
 
-    /// The time after which ticks wrap, less one: a word has as many ticks as the count leaves bits for.
+    /// The time after which ticks wrap, minus one: the count leaves this many bits for ticks.
     #[inline(always)]
     const fn horizon_mask(&self) -> u64 {
         u64::MAX.wrapping_shr(self.ns_shift())
     }
 }
 
-/// The bits of the count in the words of a window: ticks that wrap after 2^56 ns are then a thousandth of it at most.
+/// The bits of the count for a window. A tick that wraps after 2^56 ns is then at most a thousandth
+/// of it.
 fn count_bits(window_ns: u64) -> u32 {
     let tick_shift_max = (window_ns / TICKS_MIN).checked_ilog2().unwrap_or(0);
     tick_shift_max.saturating_add(u64::BITS.saturating_sub(HORIZON_BITS))
@@ -499,7 +507,8 @@ mod tests {
     }
 
     proptest! {
-        /// The seed definition: remember the tick in which the window opened, and add up what was admitted since.
+        /// The defining behaviour: remember the tick in which the window opened, and sum what was
+        /// admitted since.
         #[test]
         fn agrees_with_the_obvious_definition(
             amount in 1u64..2_000,
@@ -523,7 +532,7 @@ mod tests {
             }
         }
 
-        /// What ends with the window, as a share of a CPU does, ends neither earlier nor later.
+        /// Anything that ends with the window, such as the share of a CPU, ends exactly with it.
         #[test]
         fn a_window_ends_when_it_says(
             amount in 1u64..100_000_000, window_ms in 1_000u64..31 * 86_400_000, start: u32, elapsed in 0.0f64..1.0,
@@ -536,7 +545,7 @@ mod tests {
             prop_assert_eq!((used(ends - 1), used(ends)), (1, 0));
         }
 
-        /// A word is written with one amount, and read with another.
+        /// A word is written with one amount and read with another.
         #[test]
         fn what_was_used_stays_used_whatever_the_amount(
             before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000, share in 0.0f64..1.0,

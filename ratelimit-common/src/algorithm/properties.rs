@@ -1,5 +1,5 @@
-//! What every algorithm whose state is a word promises, whatever its parameters, at any time of any clock. The sliding log, whose
-//! state is a ring, agrees with its definition in all of that; see the tests beside it.
+//! Properties of every algorithm with one word of state, for any parameters and any time of its
+//! clock. The sliding log, whose state is a ring, is compared with its definition in its own tests.
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{Algorithm, FixedWindow, SlidingWindow, TokenBucket};
 use crate::Instant;
 
-/// An algorithm with the numbers that its promises are about.
+/// An algorithm, and the numbers in its properties.
 #[derive(Clone, Copy, Debug)]
 struct Promising {
     algorithm: Algorithm,
@@ -18,7 +18,7 @@ struct Promising {
 }
 
 impl Promising {
-    /// The most that is admitted from the first to the last packet of any that lie so far apart.
+    /// The most that is admitted between any two packets this far apart, including both.
     fn most_in(&self, span_ns: u64) -> u128 {
         let (amount, span) = (u128::from(self.amount), u128::from(span_ns));
         let window = u128::from(self.window_ns);
@@ -33,7 +33,7 @@ impl Promising {
         }
     }
 
-    /// Whether no window that one of these packets opened, by time and cost, holds more than the limit.
+    /// Whether each window opened by one of these packets (time, cost) stays within the limit.
     fn windows_hold(&self, admitted: &[(u64, u64)]) -> bool {
         let Algorithm::FixedWindow(window) = self.algorithm else {
             return true;
@@ -48,13 +48,13 @@ impl Promising {
         })
     }
 
-    /// The shortest time after which a packet is never one too many.
+    /// An interval at which every packet is admitted.
     fn gap_ns(&self) -> u64 {
         match self.algorithm {
             Algorithm::FixedWindow(window) => {
                 (window.window_ns() + window.tick_ns()).div_ceil(self.amount)
             }
-            // One lies in the window already, and another is lost to rounding for each 512.
+            // One packet is already in the window, and one in 512 is lost to rounding.
             Algorithm::SlidingWindow(window) => {
                 let kept = self.amount - 2 - self.amount / 512;
                 (window.window_ns() + window.window_ns() / 10_000).div_ceil(kept)
@@ -89,7 +89,7 @@ fn promising() -> impl Strategy<Value = Promising> {
     )
 }
 
-/// Times at which some counter wraps, or soon will.
+/// Times at which a counter wraps or is about to.
 fn odd_time() -> impl Strategy<Value = u64> {
     let wraps_at = prop_oneof![
         Just(0u64),
@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// So a packet may be refused by a word that was read before.
+    /// So a packet may be refused based on a word that was read earlier.
     #[test]
     fn what_an_older_word_has_no_room_for_a_newer_one_has_none_for_either(
         of in promising(), start in odd_time(), packets in packets(),
@@ -207,7 +207,7 @@ proptest! {
         prop_assert_eq!(answers(word, later).0, answers(0, later).0);
     }
 
-    /// The clocks of CPUs may differ by as much as a window.
+    /// The clocks of CPUs may differ by up to a window.
     #[test]
     fn times_that_go_backwards_give_no_more_than_the_time_between_the_first_and_the_last(
         of in promising(), start in odd_time(), packets in packets(),

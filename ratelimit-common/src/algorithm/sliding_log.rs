@@ -1,19 +1,22 @@
-//! Sliding log: at most `amount` packets in any window whatever, exactly.
+//! Sliding log: at most `amount` packets in any window, exactly.
 //!
-//! The log is a ring of the times of the last packets that were admitted, at least `amount`. A packet fits when the `amount`th
-//! from the end is a window old; it takes the place of the oldest. So there is nothing to estimate, and the price is the
-//! memory: 8 bytes for each packet of the longest log. Where a time stands depends on the length of the ring alone: what was
-//! used stays used when the amount or the window changes.
+//! The log is a ring with the times of the last admitted packets, at least `amount`. A packet fits
+//! if the `amount`th time from the end is a window old, and replaces the oldest one. So nothing is
+//! estimated. The price is memory: 8 bytes for each packet of the longest log. The position of a
+//! time depends only on the length of the ring, so usage survives a change of the amount or the
+//! window.
 //!
 //! # Several CPUs
 //!
-//! The ring is words: the head, and the times. A packet is admitted by the compare-and-swap that puts its time in the place
-//! of the oldest of the ring, where the head points. Moving the head on is a second step, which anybody may do. A head that
-//! was not moved yet points at a time that is not older than the one before it. That is how others see it, and they move it
-//! on if that gives them room. The head carries a sequence above its index, so that it is not moved on twice. What was read
-//! counts only if the head stayed where it is meanwhile: others may have put their times into the places that were looked at.
+//! The ring consists of words: the head and the times. A packet is admitted by the compare-and-swap
+//! that replaces the oldest time of the ring, at the head. Advancing the head is a second step,
+//! which any CPU may do. A head that was not advanced yet points at a time that is not older than
+//! the one before it. By that, other CPUs notice, and advance it if that gives them room. The head
+//! has a sequence number above its index, so that it is not advanced twice. A read is valid only if
+//! the head did not change during it, because others may have overwritten the times.
 //!
-//! Times in the ring never decrease: a packet stamped before the newest is logged, and judged, at the time of the newest.
+//! Times in the ring never decrease: a packet with a time before the newest is logged and judged at
+//! the time of the newest.
 
 use core::hint;
 use core::time::Duration;
@@ -28,7 +31,7 @@ pub const TIMES_MAX: u32 = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 10;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
-/// The place of the head among the words of a ring; the times are behind it.
+/// The index of the head in a ring. The times follow it.
 const HEAD: u32 = 0;
 const TIMES: u32 = 1;
 
@@ -49,13 +52,13 @@ pub struct SlidingLog {
 pub enum Refused {
     /// The oldest packet is less than a window old.
     Denied,
-    /// Other CPUs changed the ring at every try.
+    /// Other CPUs changed the ring in every attempt.
     Contended,
 }
 
-/// A ring of times, shared by all CPUs: a head and at least `amount` times, all 0 at first.
+/// A ring of times, shared by all CPUs: a head and at least `amount` times, all initially 0.
 pub trait Ring {
-    /// How many times there are, not counting the head.
+    /// The number of times, without the head.
     #[inline(always)]
     fn times(&self) -> u32 {
         TIMES_MAX
@@ -64,16 +67,16 @@ pub trait Ring {
     /// The word at `index`, 0 past the last.
     fn load(&self, index: u32) -> u64;
 
-    /// Puts `new` at `index` if `current` stands there.
+    /// Writes `new` at `index` if the current word is `current`.
     ///
     /// # Errors
     ///
-    /// The word that stands there in truth.
+    /// The current word.
     fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64>;
 }
 
 impl SlidingLog {
-    /// A log that admits `amount` packets in any time of the length `window`.
+    /// Creates a log that admits `amount` packets in any time of the length `window`.
     ///
     /// # Errors
     ///
@@ -93,7 +96,7 @@ impl SlidingLog {
         })
     }
 
-    /// What any window admits.
+    /// The amount that any window admits.
     pub const fn amount(&self) -> u64 {
         self.amount as u64
     }
@@ -107,7 +110,7 @@ impl SlidingLog {
     #[inline(always)]
     pub fn has_room(&self, ring: &impl Ring, now: Instant) -> bool {
         let (head, place) = self.end(ring);
-        // Where the head has moved meanwhile, charging will tell.
+        // If the head has moved, charging decides.
         self.fits(place.oldest, place.at(now)) || ring.load(HEAD) != head
     }
 
@@ -118,10 +121,10 @@ impl SlidingLog {
     /// [`Refused`], and the packet is not logged.
     #[inline(always)]
     pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
-        // A compiler that knew where to begin would write the loop out.
+        // If the compiler knew the first value, it would unroll the loop.
         for _ in hint::black_box(0)..ATTEMPTS {
             let (head, place) = self.end(ring);
-            // Behind a head that was moved on meanwhile lies what others have put there.
+            // If the head has moved, these times belong to other CPUs' packets.
             if ring.load(HEAD) != head {
                 continue;
             }
@@ -141,7 +144,7 @@ impl SlidingLog {
         Err(Refused::Contended)
     }
 
-    /// How many packets were admitted within the window up to `now`.
+    /// The number of packets admitted within the window up to `now`.
     pub fn used(&self, ring: &impl Ring, now: Instant) -> u64 {
         let within = self
             .times(ring)
@@ -149,12 +152,12 @@ impl SlidingLog {
         u64::try_from(within.count()).unwrap_or(u64::MAX)
     }
 
-    /// Nanoseconds until a packet fits, if none comes before; 0 when one fits already.
+    /// Nanoseconds until a packet fits, if none comes before. 0 if one fits already.
     pub fn room_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
         self.left_ns(self.end(ring).1.oldest, now)
     }
 
-    /// Nanoseconds until no packet is within the window, if none comes.
+    /// Nanoseconds until no packet is within the window, if no further packets arrive.
     pub fn clears_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
         self.left_ns(self.times(ring).max().unwrap_or(0), now)
     }
@@ -163,19 +166,19 @@ impl SlidingLog {
         (0..self.length(ring)).map(|index| ring.load(TIMES.saturating_add(index)))
     }
 
-    /// How many times the ring has. One that is not there has none, and room for all.
+    /// The number of times in the ring. A missing ring has none, and room for all.
     #[inline(always)]
     fn length(&self, ring: &impl Ring) -> u32 {
         ring.times().max(self.amount)
     }
 
-    /// Moves the head on, unless somebody else has: it is enough that one does.
+    /// Advances the head, unless another CPU already has.
     #[inline(always)]
     fn move_on(&self, ring: &impl Ring, head: u64) {
         let _ = ring.compare_exchange(HEAD, head, self.next(ring, head));
     }
 
-    /// Whether a packet at `time` fits after one at `oldest`, 0 standing for none.
+    /// Whether a packet at `time` fits after one at `oldest`, with 0 for none.
     #[inline(always)]
     const fn fits(&self, oldest: u64, time: u64) -> bool {
         oldest == 0 || oldest.saturating_add(self.window_ns) <= time
@@ -189,7 +192,8 @@ impl SlidingLog {
             .saturating_sub(now.as_nanos())
     }
 
-    /// The head, and the place of the next packet: where the head points, or behind that when it was not moved on yet.
+    /// The head, and the position of the next packet: at the head, or behind it if the head was not
+    /// advanced yet.
     #[inline(always)]
     fn end(&self, ring: &impl Ring) -> (u64, Place) {
         let head = ring.load(HEAD);
@@ -197,7 +201,7 @@ impl SlidingLog {
         if place.found == 0 || place.found < place.newest {
             return (head, place);
         }
-        // Where all times are the same one, it does not matter where the head points.
+        // If all times are equal, the position of the head does not matter.
         let next = self.place(ring, self.next(ring, head));
         if next.found < place.found {
             (head, next)
@@ -210,7 +214,7 @@ impl SlidingLog {
     fn place(&self, ring: &impl Ring, head: u64) -> Place {
         let length = self.length(ring);
         let index = index(head);
-        // The one that is so many before the head, in a ring.
+        // The position this many before the head, in a ring.
         let back = |by: u32| {
             let wraps = if index < by { length } else { 0 };
             index.wrapping_add(wraps).wrapping_sub(by)
@@ -224,7 +228,7 @@ impl SlidingLog {
         }
     }
 
-    /// The head behind this one: its sequence, and its index, which wraps.
+    /// The next head: its sequence number and its index, which wraps.
     #[inline(always)]
     fn next(&self, ring: &impl Ring, head: u64) -> u64 {
         let sequence = (head | INDEX_MASK).wrapping_add(1);
@@ -237,20 +241,20 @@ impl SlidingLog {
     }
 }
 
-/// The index that a head carries.
+/// The index in a head.
 #[inline(always)]
 const fn index(head: u64) -> u32 {
     (head & INDEX_MASK) as u32
 }
 
-/// Where the head points.
+/// The position of the head.
 struct Place {
     head: u64,
-    /// Among the words of the ring.
+    /// The index among the words of the ring.
     index: u32,
-    /// The time that stands there: the oldest of the ring.
+    /// The current time there: the oldest of the ring.
     found: u64,
-    /// The oldest that counts.
+    /// The oldest time that counts.
     oldest: u64,
     newest: u64,
 }
@@ -322,7 +326,7 @@ mod tests {
         let ring = Words::new(3);
         assert_eq!(log.charge(&ring, at(10)), Ok(()));
         assert_eq!(log.charge(&ring, at(20)), Ok(()));
-        // A CPU has put its time in, and comes no further.
+        // A CPU has written its time, and then stops.
         assert_eq!(ring.compare_exchange(TIMES + 2, 0, 30), Ok(()));
         assert!(!log.has_room(&ring, at(31)));
         assert_eq!(log.charge(&ring, at(31)), Err(Refused::Denied));
@@ -339,7 +343,7 @@ mod tests {
             for time in [10, SECOND + 20] {
                 assert_eq!(log.charge(&ring, at(time)), Ok(()));
             }
-            // A CPU has put its time in, and comes no further.
+            // A CPU has written its time, and then stops.
             assert_eq!(ring.compare_exchange(TIMES + 2, 0, SECOND + 20), Ok(()));
             assert!(!log.has_room(&ring, at(SECOND + 30)));
             assert_eq!(
@@ -444,7 +448,7 @@ mod tests {
             }
         }
 
-        /// As a list of times does, of which as many count as the amount says just then.
+        /// Like a list of times, of which as many count as the current amount says.
         #[test]
         fn what_was_used_stays_used_whatever_the_amount(
             window in 1u64..50, steps in prop::collection::vec((0u64..30, 1u64..20), 0..400),
@@ -524,7 +528,7 @@ mod tests {
         }
     }
 
-    /// A ring into which others log packets just after its head was read for the first time.
+    /// A ring into which other CPUs log packets just after its head was first read.
     struct Overtaken {
         words: Words,
         log: SlidingLog,

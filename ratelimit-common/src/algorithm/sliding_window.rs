@@ -1,36 +1,43 @@
-//! Sliding window: at most `amount` in a window and what weighs of the one before it.
+//! Sliding window: at most `amount` in a window, including a weighted part of the previous one.
 //!
-//! What was used at a fraction x of a window is estimated as what it holds, and (1 - x) of what the window before held. The
-//! windows of all sources lie at multiples of one length. Then the word needs to hold the number of a window, and not the
-//! time at which it began, which leaves ten more bits to the counts. A boundary is not felt, since the window before weighs
-//! fully there.
+//! At a fraction x of a window, usage is estimated as its count plus (1 - x) times the count of the
+//! previous window. The windows of all sources are aligned to multiples of the length. So the word
+//! contains the number of a window instead of its start time, which leaves ten more bits for the
+//! counts. A boundary has no effect, because the previous window has its full weight there.
 //!
 //! # The bound of the error
 //!
-//! Let the window before hold p. Of these, the true last window holds between none and all; the estimate takes (1 - x) p of
-//! them. So the estimate is at most x p too small, and at most (1 - x) p too large. In any
-//! time of the length of a window less than `amount` + x p, so less than twice the amount, are admitted. Twice is admitted only to a
-//! source that sends nothing, then all at the end of one window, then all that it can as that weighs less. In any time of k
-//! windows it is (k + 1) times the amount. Use a fixed window or a token bucket where a burst matters.
+//! Let the previous window contain p. Of these, between none and all are in the true last window;
+//! the estimate counts (1 - x) p of them. So the estimate is at most x p too small, and at most
+//! (1 - x) p too large. In any time of the length of a window, less than `amount + x p`, so less than
+//! twice the amount, is admitted. Twice is reached only by a source that sends nothing, then
+//! everything at the end of one window, then as much as possible while that loses weight. In any
+//! time of k windows it is (k + 1) times the amount. Use a fixed window or a token bucket if a burst
+//! matters.
 //!
-//! Over time at least half of what a log admits is admitted, and half is reached. A source that sends the amount at once at
-//! the front of each window has the estimate full at every second of them. For where a window refuses a packet, it and the one
-//! before have admitted the amount together, and a log admits no more in one. Packets that come evenly all pass, as long as
-//! they are two and a 512th less than the amount a window. One more lies in the window already, and one is lost to rounding.
-//! `tests` holds all of these bounds, and shows that they are reached.
+//! Over time, at least half of what a log would admit is admitted, and half is reached. A source
+//! that sends the amount at once at the beginning of each window has a full estimate in every
+//! second window: if a window refuses a packet, it and the previous one have together admitted the
+//! amount, and a log admits no more than that in one. Evenly spaced packets all pass if their
+//! number per window is at most the amount minus two and minus a 512th: one more is in the window
+//! already, and one is lost to rounding. The tests check all of these bounds, and that they are
+//! reached.
 //!
-//! Rounding is always up, so no more is admitted than the definition says. What the window before held is kept with 11
-//! binary digits (exactly below 2,048), and its weight in parts of 2^32, or of 2^(63 - bits of the count).
-//! The length of a window is rounded up by less than 0.01 %.
+//! Rounding is always up, so no more is admitted than by the definition. The count of the previous
+//! window is stored with 11 binary digits (exactly below 2,048), and its weight in units of 2^-32,
+//! or of 2^-(63 - bits of the count). The length of a window is rounded up by less than 0.01 %.
 //!
 //! # The word
 //!
-//! The number of the window on top, then 15 bits for the window before, then the count. How many bits each of them has follows
-//! from the length of the window alone. So a word means the same whatever the amount is, and what was used stays used when
-//! the amount changes. The number wraps after 2^51 ns, 26 days, and after 256 windows at least. Only a source that was silent
-//! for a multiple of that, to two windows, could find old counts in force. It would be given less then, and never more.
+//! The number of the window is in the highest bits, then 15 bits for the previous count, then the
+//! count. The number of bits of each depends only on the length of the window. So a word has the
+//! same meaning for any amount, and usage survives a change of the amount. The number wraps after
+//! 2^51 ns, 26 days, and after at least 256 windows. Only a source that was silent for a multiple
+//! of that, to two windows, could find old counts in force. It would then be admitted less, never
+//! more.
 //!
-//! A packet that is stamped up to [`EARLY_NS`] before the window of the word is counted in that window, as if at its start.
+//! A packet with a time up to [`EARLY_NS`] before the window of the word is counted at the start of
+//! that window.
 
 use core::time::Duration;
 
@@ -39,21 +46,22 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{Denied, ParameterError, token_bucket::EARLY_NS};
 use crate::Instant;
 
-/// The number of a window wraps after this time, or later.
+/// The number of a window wraps after at least 2^51 ns.
 const HORIZON_BITS: u32 = 51;
 
-/// Fewer windows would be too easily taken for each other.
+/// With fewer windows, they would be mistaken for each other too easily.
 const INDEX_BITS_MIN: u32 = 8;
-/// What the window before held, as a floating-point number: 5 bits of exponent above 10 bits, whose first one is left out.
+/// The previous count as a floating-point number: 5 bits of exponent above 10 bits of mantissa
+/// without its leading one.
 const PREVIOUS_BITS: u32 = 15;
 const MANTISSA_BITS: u32 = 10;
-/// The most that it says.
+/// The largest representable count.
 const PREVIOUS_MAX: u64 = WHOLE_MASK << 30;
-/// Numbers up to this stand for themselves.
+/// Numbers up to this are represented exactly.
 const WHOLE_MASK: u64 = (2 << MANTISSA_BITS) - 1;
-/// Longer windows have too few ticks that 64 bits of time hold.
+/// Longer windows would have too few ticks in 64 bits of time.
 const WINDOW_BITS_MAX: u32 = 52;
-/// Finer weights do not show.
+/// Finer weights make no difference.
 const WEIGHT_BITS_MAX: u32 = 32;
 
 /// The parameters of a sliding window.
@@ -63,8 +71,8 @@ const WEIGHT_BITS_MAX: u32 = 32;
 #[repr(C)]
 pub struct SlidingWindow {
     amount: u64,
-    /// 2^`phase_bits` by the ticks of a window: multiplied with it, a tick has the number of its window on top, and how much
-    /// of it is over below. There is no division.
+    /// 2^`phase_bits` divided by the ticks of a window. Multiplied by it, a tick has the number of
+    /// its window in the upper bits and the elapsed part below, without a division.
     reciprocal: u32,
     early_windows: u32,
     tick_shift: u16,
@@ -73,20 +81,20 @@ pub struct SlidingWindow {
     weight_bits: u16,
 }
 
-/// What a word says of the time of a packet.
+/// The content of a word at the time of a packet.
 struct Sight {
-    /// The number of the window that the packet is counted in.
+    /// The number of the window in which the packet is counted.
     index: u64,
-    /// What the window before held, as [`rounded_up`] makes it.
+    /// The count of the previous window, encoded by [`rounded_up`].
     previous: u64,
-    /// What the window holds.
+    /// The count of the window.
     count: u64,
-    /// What is left of the window, in parts of 2^`phase_bits`.
+    /// The remaining part of the window, in units of 2^-`phase_bits`.
     left: u64,
 }
 
 impl SlidingWindow {
-    /// A window of the length `window` that admits `amount`.
+    /// Creates a window of the length `window` that admits `amount`.
     ///
     /// # Errors
     ///
@@ -107,7 +115,8 @@ impl SlidingWindow {
             return Err(ParameterError::Unrepresentable { amount_max });
         }
         let phase_bits = u64::BITS.saturating_sub(index_bits);
-        // Half of the bits of a phase are ticks, and half are what a tick is worth: both round equally little.
+        // Half of the bits of a phase are for the ticks, and half for the precision of a tick, so
+        // that both cause the same rounding error.
         let tick_shift = window_bits.saturating_add(1).saturating_sub(phase_bits / 2);
         let weight_bits = WEIGHT_BITS_MAX
             .min(phase_bits)
@@ -127,7 +136,7 @@ impl SlidingWindow {
         })
     }
 
-    /// What one window admits.
+    /// The amount that one window admits.
     pub const fn amount(&self) -> u64 {
         self.amount
     }
@@ -171,13 +180,13 @@ impl SlidingWindow {
             | count)
     }
 
-    /// The estimate of what was used at `now`.
+    /// The estimated usage at `now`.
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         let sight = self.sight(word, now);
         sight.count.saturating_add(self.weighed(&sight))
     }
 
-    /// The word behind the last that could be of a window at `now`.
+    /// The first word that cannot belong to a window at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
         let phase_bits = u32::from(self.phase_bits);
@@ -190,7 +199,7 @@ impl SlidingWindow {
         behind.wrapping_add(1).wrapping_shl(phase_bits)
     }
 
-    /// How long the window of a packet at `now` lasts: to the nanosecond, from within its tick.
+    /// Nanoseconds until the window of a packet at `now` ends, exactly, from within its tick.
     #[inline(always)]
     pub(crate) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
         let reciprocal = u64::from(self.reciprocal).max(1);
@@ -201,13 +210,13 @@ impl SlidingWindow {
             .saturating_sub(into_tick)
     }
 
-    /// The time after which no window weighs any more.
+    /// The time after which no window has weight.
     pub(super) fn forgets_in_ns(&self) -> u64 {
         let windows = u64::from(self.early_windows).saturating_add(3);
         self.window_ns().saturating_mul(windows)
     }
 
-    /// A word says in which window of what length, and has its counts at these places.
+    /// A word contains the number of a window of this length, and its counts in these bits.
     pub(super) const fn meaning(&self) -> [u64; 3] {
         [
             self.reciprocal as u64,
@@ -270,14 +279,14 @@ impl SlidingWindow {
         }
     }
 
-    /// What the window before weighs, rounded up.
+    /// The weighted count of the previous window, rounded up.
     #[inline(always)]
     fn weighed(&self, sight: &Sight) -> u64 {
         let weight_bits = u32::from(self.weight_bits);
         let shift = u32::from(self.phase_bits).wrapping_sub(weight_bits);
         let round_up = 1u64.wrapping_shl(shift).wrapping_sub(1);
         let weight = sight.left.wrapping_add(round_up).wrapping_shr(shift);
-        // At most 2^count_bits by at most 2^weight_bits, the sum of which is at most 63.
+        // At most 2^count_bits times 2^weight_bits, whose sum is at most 63.
         let round_up = 1u64.wrapping_shl(weight_bits).wrapping_sub(1);
         whole(sight.previous)
             .wrapping_mul(weight)
@@ -288,20 +297,20 @@ impl SlidingWindow {
 
 const PREVIOUS_MASK: u64 = (1 << PREVIOUS_BITS) - 1;
 
-/// A count as a floating-point number, rounded up. What is more stays more.
+/// Encodes a count as a floating-point number, rounded up. Monotonic.
 #[inline(always)]
 fn rounded_up(count: u64) -> u64 {
     let bits = u64::BITS.wrapping_sub((count | WHOLE_MASK).leading_zeros());
     let exponent = bits.wrapping_sub(MANTISSA_BITS.wrapping_add(1));
     let round_up = 1u64.wrapping_shl(exponent).wrapping_sub(1);
     let mantissa = count.wrapping_add(round_up).wrapping_shr(exponent);
-    // Where it was rounded up to the next power of two, the carry makes the exponent one more.
+    // If the mantissa was rounded up to a power of two, the carry increments the exponent.
     u64::from(exponent)
         .wrapping_shl(MANTISSA_BITS)
         .wrapping_add(mantissa)
 }
 
-/// The count that a floating-point number says.
+/// Decodes a floating-point number.
 #[inline(always)]
 fn whole(number: u64) -> u64 {
     let exponent = number.wrapping_shr(MANTISSA_BITS).saturating_sub(1);
@@ -314,7 +323,8 @@ fn bits(bits: u32) -> u16 {
     u16::try_from(bits).unwrap_or(u16::MAX)
 }
 
-/// 2^`exponent` by `divisor`, rounded down, by long division: the quotient has 32 bits, the dividend up to 90.
+/// 2^`exponent` divided by `divisor`, rounded down, by long division: the quotient has 32 bits, the
+/// dividend up to 90.
 fn reciprocal(exponent: u32, divisor: u64) -> u32 {
     let (mut quotient, mut rest) = (0u32, 1u64);
     for _ in 0..exponent {
@@ -510,7 +520,7 @@ mod tests {
         }
     }
 
-    /// A window beside a log, which both get the same packets.
+    /// A window and a log that receive the same packets.
     struct Both {
         window: SlidingWindow,
         word: u64,
@@ -545,14 +555,14 @@ mod tests {
         }
     }
 
-    /// The definition, in rational arithmetic, and the log of all that was admitted.
+    /// The definition in rational arithmetic, and the log of everything admitted.
     struct Oracle {
         window: SlidingWindow,
         admitted: Vec<(u128, u64)>,
     }
 
     impl Oracle {
-        /// A time in windows, in parts of 2^-`phase_bits`.
+        /// A time in windows, in units of 2^-`phase_bits`.
         fn position(&self, at: u64) -> u128 {
             u128::from(at >> self.window.tick_shift) * u128::from(self.window.reciprocal)
         }
@@ -561,7 +571,7 @@ mod tests {
             1 << self.window.phase_bits
         }
 
-        /// What the window before held, what this one holds, and what is left of it.
+        /// The counts of the previous and the current window, and the remaining part of the window.
         fn counts(&self, position: u128) -> (u128, u128, u128) {
             let index = position / self.whole();
             let of = |wanted| {
@@ -575,7 +585,7 @@ mod tests {
             (previous, of(index), self.whole() - position % self.whole())
         }
 
-        /// What the sliding log holds: all of the last window.
+        /// The content of the sliding log: everything in the last window.
         fn log(&self, position: u128) -> u128 {
             let inside = self
                 .admitted
@@ -586,7 +596,8 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than the definition admits, hardly less, and against the sliding log within the bound above.
+        /// Never more than by the definition, hardly less, and within the bound above compared to
+        /// the sliding log.
         #[test]
         fn agrees_with_the_obvious_definition_within_its_bound(
             amount in prop_oneof![1u64..50, 1u64..5_000, 1u64..2_000_000],
@@ -602,7 +613,7 @@ mod tests {
                 now += (gap * gap * gap * gap * 2.5 * window.window_ns() as f64) as u64;
                 let position = oracle.position(now);
                 let (previous, count, left) = oracle.counts(position);
-                // In parts: the estimate and the packet, and the limit.
+                // In units: the estimate and the packet, and the limit.
                 let estimate = previous * left + (count + u128::from(cost)) * oracle.whole();
                 let most = u128::from(amount) * oracle.whole();
                 let answer = window.step(word, Instant::from_nanos(now), cost);
@@ -614,7 +625,8 @@ mod tests {
                     let bound = most + previous * elapsed;
                     prop_assert!(oracle.log(position) * oracle.whole() <= bound, "more than the bound");
                 } else {
-                    // A share of the window before, a part of its weight, and the whole that both are rounded to.
+                    // A part of the previous count, a unit of its weight, and the whole to which
+                    // both are rounded.
                     let rounding = (u128::from(amount) / 1024 + 1 + u128::from(amount > 2047)) * oracle.whole();
                     prop_assert!(estimate + rounding > most, "refused without need");
                     let bound = (oracle.log(position) + u128::from(cost)) * oracle.whole() + previous * left;
@@ -628,7 +640,7 @@ mod tests {
             amount in 4u64..20_000, window_ms in 10u64..50_000, start: u32,
         ) {
             let window = SlidingWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
-            // A packet less than the amount may lie in a window, and another one is lost to rounding for each 512.
+            // A packet less than the amount fits into a window, and one in 512 is lost to rounding.
             let kept = amount - 2 - amount / 512;
             let gap = (window.window_ns() + (1 << window.tick_shift)).div_ceil(kept);
             let mut word = 0;
@@ -638,7 +650,7 @@ mod tests {
             }
         }
 
-        /// Of bursts and of pauses, at any times: at least half of what a log admits of the same packets.
+        /// With bursts and pauses at any times: at least half of what a log would admit.
         #[test]
         fn at_least_half_of_what_a_log_admits_is_admitted(
             amount in 4u64..2_000, start: u32,
@@ -650,13 +662,14 @@ mod tests {
             for (gap, share) in bursts {
                 now += (gap * gap * 2.5 * window.window_ns() as f64) as u64;
                 both.send(now, (amount as f64 * share) as u64);
-                // A packet in each window is lost to rounding, and of the first and the last one a part is seen.
+                // A packet in each window is lost to rounding, and only parts of the first and last
+                // windows are seen.
                 let windows = (now - u64::from(start)) / window.window_ns() + 2;
                 prop_assert!(2 * both.admitted + windows >= both.log_admitted, "{} of {}", both.admitted, both.log_admitted);
             }
         }
 
-        /// A word is written with one amount, and read with another.
+        /// A word is written with one amount and read with another.
         #[test]
         fn what_was_used_stays_used_whatever_the_amount(
             before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000,
@@ -670,7 +683,7 @@ mod tests {
             let word = before.step(0, Instant::from_nanos(at), used).unwrap();
             let later = Instant::from_nanos(at + (before.window_ns() as f64 * later) as u64);
             let used = before.used(word, later);
-            // It weighs with as many digits as the larger amount leaves for the weight: up to one more by rounding.
+            // The larger amount leaves fewer digits for the weight: up to one more by rounding.
             prop_assert!(after.used(word, later).abs_diff(used) <= 1);
             let fits = after.used(word, later) < after.amount();
             prop_assert_eq!(after.step(word, later, 1).is_ok(), fits);
@@ -699,7 +712,7 @@ mod tests {
         }
     }
 
-    /// Times by the windows of a limit in seconds.
+    /// Times in windows of a limit.
     struct Times(SlidingWindow);
 
     impl Times {
@@ -707,7 +720,7 @@ mod tests {
             Self(SlidingWindow::new(amount, Duration::from_secs(1)).unwrap())
         }
 
-        /// The first nanosecond that is so many thousandths into a window.
+        /// The first nanosecond that is this many thousandths into a window.
         fn share(&self, index: u64, thousandths: u64) -> u64 {
             let whole = 1u128 << self.0.phase_bits;
             let position =

@@ -1,29 +1,36 @@
-//! Token bucket, as the generic cell rate algorithm (ITU-T I.371): a burst at once, and a rate for good.
+//! Token bucket, as the generic cell rate algorithm (ITU-T I.371): a burst at once, and then a
+//! rate.
 //!
-//! A bucket holds `burst` tokens, is full for a new source, and is filled with `amount` tokens a `window`, evenly. A packet
-//! takes its cost out, and is denied when there is less. The state is one word: what the clock shows when the bucket is full again.
+//! A bucket holds `burst` tokens, is full for a new source, and is refilled evenly with `amount`
+//! tokens per `window`. A packet takes its cost, and is denied if there is less. The state is one
+//! word, the theoretical arrival time (TAT): the reading of the clock when the bucket is full
+//! again.
 //!
 //! # A clock of tokens
 //!
-//! The clock counts what flows into a bucket that is never full, in units: parts of a token, 65,536 of a packet and 16 of a
-//! byte. A word less the clock is what was taken, whatever rate the clock goes by. So where the amount changes, the clock goes
-//! on from what it shows at another rate ([`TokenBucket::after`]), and what was taken stays taken: nothing is done to the words.
-//! Words of any time, rate and burst have one order, as the clock never goes back.
+//! The clock counts the inflow of a bucket that is never full, in units: 65,536 per packet, and 16
+//! per byte. A word minus the clock is the missing amount, at any rate. So when the amount changes,
+//! the clock continues from its reading at another rate ([`TokenBucket::after`]), and usage is kept
+//! without changing any word. Words of any time, rate and burst have one order, because the clock
+//! never goes back.
 //!
 //! # Rounding
 //!
-//! The clock is the time, multiplied and shifted: one multiplication of each half of it. The rate is rounded down by less than
-//! 2^-31, so a bucket that is empty for a day fills 40 us later. Of the clock itself units are cut off: a packet may be judged
-//! by up to [`ROUNDING`] of them more or less, a 16,384th of a packet.
+//! The clock is the time, multiplied and shifted: one multiplication for each half of it. The rate
+//! is rounded down by less than 2^-31, so a bucket that is empty for a day fills 40 us late.
+//! Fractions of units are cut off the clock: a packet may be judged by up to [`ROUNDING`] units
+//! more or less, a 16,384th of a packet.
 //!
 //! # Wrapping
 //!
-//! Words are compared by their difference to the clock. It wraps after 2^64 units: 3 days at 10^9 packets a second, 9 years at
-//! 10^6; 13 days at 10^12 bytes a second, 36 years at 10^9. A source that was silent for a multiple of that, to the time in
-//! which its bucket fills, could find its old level. It would be given less then, and never more.
+//! Words are compared by their difference to the clock. It wraps after 2^64 units: 3 days at 10^9
+//! packets per second, 9 years at 10^6; 13 days at 10^12 bytes per second, 36 years at 10^9. A
+//! source that was silent for a multiple of that, to the fill time of its bucket, could find its
+//! old level. It would then be admitted less, never more.
 //!
-//! A packet may be stamped before another one that was judged first: CPUs read their clocks some time before they reach the
-//! word. Up to [`EARLY_NS`] before, it is judged at its own time: what has flowed in since is not there for it yet.
+//! A packet may have an earlier time than one that was judged before it: CPUs read their clocks
+//! some time before they reach the word. If it is up to [`EARLY_NS`] earlier, it is judged at its
+//! own time: later inflow does not count for it.
 
 use core::time::Duration;
 
@@ -32,30 +39,33 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{Denied, ParameterError};
 use crate::Instant;
 
-/// Units of a packet, as a power of two.
+/// The units of a packet, as a power of two.
 const PACKET_BITS: u8 = 16;
 
-/// Units of a byte, as a power of two: limits of bytes are large, and no packet has few.
+/// The units of a byte, as a power of two. Few suffice: limits of bytes are large, and packets have
+/// many.
 const BYTE_BITS: u8 = 4;
 
-/// Units in a nanosecond, as a power of two, of the fastest clock: the word wraps after 2^48 ns then.
+/// The units per nanosecond of the fastest clock, as a power of two. The word then wraps after 2^48
+/// ns.
 const FASTEST_BITS: u32 = 16;
 
-/// Units that a packet may be judged by more or less.
+/// The units by which the judgement of a packet may be off.
 pub const ROUNDING: u64 = 4;
 
-/// How far back time may go.
+/// How far time may go back.
 pub const EARLY_NS: u64 = 1 << EARLY_BITS;
 const EARLY_BITS: u32 = 32;
 
-/// What a word may be ahead of the clock by beside what fits into the bucket, as the time in which it flows in: 34 s. It is
-/// more than [`EARLY_NS`] by what a change of the rate may take.
+/// How far a word may be ahead of the clock beyond the capacity of the bucket, as inflow time: 34
+/// s. It exceeds [`EARLY_NS`] by the longest duration of a change of the rate.
 const AHEAD_BITS: u32 = 35;
 
-/// Units in which a full bucket may be taken: a sixteenth of the word, so that a word is seldom taken for another.
+/// The units of the largest bucket, as a power of two: a sixteenth of the range, so that a word is
+/// rarely mistaken for another.
 const CAPACITY_BITS: u32 = 60;
 
-/// Half of a time, or of a product of two.
+/// Half of the bits of a time, or of a product of two.
 const HALF: u32 = 32;
 
 /// The parameters of a token bucket.
@@ -65,19 +75,19 @@ const HALF: u32 = 32;
 #[repr(C)]
 pub struct TokenBucket {
     burst: u64,
-    /// What the clock shows at the boot of the machine.
+    /// The reading of the clock at boot.
     origin: u64,
-    /// Units in 2^`fraction_bits` ticks: at least 2^31.
+    /// Units per 2^`fraction_bits` ticks: at least 2^31.
     multiplier: u32,
     tick_shift: u8,
     fraction_bits: u8,
     unit_bits: u8,
-    /// Words are ahead of the clock by less than 2 to the power of this.
+    /// Words are ahead of the clock by less than 2 to this power.
     ahead_bits: u8,
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` packets into which `amount` flow in each `window`.
+    /// Creates a bucket of `burst` packets with an inflow of `amount` per `window`.
     ///
     /// # Errors
     ///
@@ -86,7 +96,7 @@ impl TokenBucket {
         Self::with_units(PACKET_BITS, amount, window, burst)
     }
 
-    /// A bucket of `burst` bytes into which `amount` flow in each `window`.
+    /// Creates a bucket of `burst` bytes with an inflow of `amount` per `window`.
     ///
     /// # Errors
     ///
@@ -138,13 +148,13 @@ impl TokenBucket {
         })
     }
 
-    /// What a full bucket holds.
+    /// The capacity.
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// The bucket that takes the place of `before` at `now`. Its clock goes on where that of the other one stands, so what was
-    /// taken out of that is taken out of this.
+    /// Returns the bucket that replaces `before` at `now`. Its clock continues that of `before`, so
+    /// usage is kept.
     pub fn after(self, before: &Self, now: Instant) -> Self {
         let origin = if self.has_rate_of(before) {
             before.origin
@@ -158,8 +168,8 @@ impl TokenBucket {
         }
     }
 
-    /// The bucket that begins at `now`. Its clock is behind that of none that was there before: words of those are of the past,
-    /// or of a bucket as full as it was.
+    /// Returns the bucket that starts at `now`. Its clock is not behind any earlier one: old words
+    /// are in the past, or belong to a bucket that was as full.
     pub fn starting(self, now: Instant) -> Self {
         let fastest = now.as_nanos().wrapping_shl(FASTEST_BITS);
         Self {
@@ -168,7 +178,8 @@ impl TokenBucket {
         }
     }
 
-    /// The same, that reads the words of another bucket of its clock too: those are ahead of the clock by what that one holds.
+    /// Returns a bucket that also accepts the words of another one with the same clock, which are
+    /// ahead of it by up to that one's capacity.
     pub fn reading(self, other: &Self) -> Self {
         Self {
             ahead_bits: self.ahead_bits.max(other.ahead_bits),
@@ -176,7 +187,7 @@ impl TokenBucket {
         }
     }
 
-    /// By how much a packet may come earlier or later than its tokens flow in, in nanoseconds.
+    /// How much earlier or later a packet may be admitted than its tokens flow in, in nanoseconds.
     pub fn rounding_ns(&self) -> u64 {
         self.flows_in_ns(ROUNDING)
     }
@@ -204,7 +215,7 @@ impl TokenBucket {
     /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
-        // What may be taken already.
+        // The tokens that may be missing already.
         let tokens = self.burst.checked_sub(cost).ok_or(Denied)?;
         let now = self.odd_clock(now);
         let taken = self.taken(word, now);
@@ -215,7 +226,7 @@ impl TokenBucket {
         Ok(now.wrapping_add(taken).wrapping_add(charge))
     }
 
-    /// What is missing in the bucket at `now`, rounded up to whole tokens.
+    /// The missing tokens at `now`, rounded up.
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         let taken = self.taken(word, self.odd_clock(now));
         let whole = taken.wrapping_shr(self.unit_bits.into());
@@ -223,14 +234,14 @@ impl TokenBucket {
         whole.saturating_add(u64::from(!is_whole)).min(self.burst)
     }
 
-    /// The word behind the last that a bucket could have at `now`.
+    /// The first word that no bucket could have at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
         let ahead = 1u64.wrapping_shl(self.ahead_bits.into());
         self.odd_clock(now).wrapping_add(ahead)
     }
 
-    /// How many whole tokens flow in within `nanos`.
+    /// The whole tokens that flow in within `nanos`.
     #[inline(always)]
     pub(super) fn flows_in(&self, nanos: u64) -> u64 {
         self.flowed(nanos).wrapping_shr(self.unit_bits.into())
@@ -243,12 +254,12 @@ impl TokenBucket {
             .min(u64::MAX / 2)
     }
 
-    /// A word says when by a clock of units, whatever the rate is.
+    /// A word is a reading of a clock of units, at any rate.
     pub(super) const fn meaning(&self) -> [u64; 3] {
         [self.unit_bits as u64, 0, 0]
     }
 
-    /// What is missing in the bucket, in units.
+    /// The missing units.
     #[inline(always)]
     fn taken(&self, word: u64, now: u64) -> u64 {
         let ahead = word.wrapping_sub(now);
@@ -259,12 +270,12 @@ impl TokenBucket {
         }
     }
 
-    /// How much a full bucket holds, in units: at most 2^`CAPACITY_BITS`.
+    /// The capacity in units: at most 2^`CAPACITY_BITS`.
     const fn capacity(&self) -> u64 {
         self.burst.wrapping_shl(self.unit_bits as u32)
     }
 
-    /// What the clock shows. It is odd, and what is added to it even, so that no word is 0.
+    /// The reading of the clock, made odd. All additions are even, so no word is 0.
     #[inline(always)]
     fn odd_clock(&self, now: Instant) -> u64 {
         self.clock(now) | 1
@@ -275,8 +286,8 @@ impl TokenBucket {
         self.flowed(now.as_nanos()).wrapping_add(self.origin)
     }
 
-    /// What flows in within `nanos`, in units, which wrap: the product of the ticks and the multiplier, shifted, has more than
-    /// 64 bits, and so is made of two halves. What is cut off is cut off of the lower one alone.
+    /// The inflow within `nanos` in units, which wraps. The product of ticks and multiplier,
+    /// shifted, exceeds 64 bits, so it is computed in two halves. Only the lower one is truncated.
     #[inline(always)]
     fn flowed(&self, nanos: u64) -> u64 {
         let ticks = nanos.wrapping_shr(self.tick_shift.into());
@@ -288,7 +299,7 @@ impl TokenBucket {
             .wrapping_add(low.wrapping_shr(fraction_bits))
     }
 
-    /// The time in which so many units flow in, rounded up.
+    /// The time in which this many units flow in, rounded up.
     fn flows_in_ns(&self, units: u64) -> u64 {
         let multiplier = u64::from(self.multiplier).max(1);
         let ticks = |units: u64| units.wrapping_shl(self.fraction_bits.into());
@@ -299,7 +310,7 @@ impl TokenBucket {
             .saturating_mul(1u64.wrapping_shl(self.tick_shift.into()))
     }
 
-    /// Whether as much flows in as into another bucket, by clocks that only differ in what they showed at first.
+    /// Whether both have the same inflow, by clocks that differ only in their origin.
     pub const fn has_rate_of(&self, other: &Self) -> bool {
         self.multiplier == other.multiplier
             && self.tick_shift == other.tick_shift
@@ -307,7 +318,7 @@ impl TokenBucket {
     }
 }
 
-/// Units in a nanosecond: `multiplier` in 2^`fraction_bits` ticks.
+/// Units per nanosecond: `multiplier` per 2^`fraction_bits` ticks.
 struct Rate {
     multiplier: u32,
     tick_shift: u8,
@@ -315,8 +326,8 @@ struct Rate {
 }
 
 impl Rate {
-    /// `amount` times 2^`unit_bits` in `window_ns`, rounded down to 32 binary digits; `None` where it is far too fast. Digits are found
-    /// one by one, as in a division by hand.
+    /// `amount` times 2^`unit_bits` per `window_ns`, rounded down to 32 binary digits; `None` if it
+    /// is far too fast. Computes digit by digit, like a long division.
     fn new(amount: u64, window_ns: u64, unit_bits: u32) -> Option<Self> {
         let mut quotient = amount.checked_div(window_ns)?;
         let mut rest = amount.checked_rem(window_ns)?;
@@ -331,7 +342,7 @@ impl Rate {
             digits = digits.wrapping_add(1);
         }
         let shift = digits.checked_sub(unit_bits)?;
-        // Where a tick is more than a nanosecond, it is a unit at most.
+        // A tick longer than a nanosecond is at most a unit.
         let fraction_bits = shift.min(HALF);
         Some(Self {
             multiplier: u32::try_from(quotient).ok()?,
@@ -356,7 +367,7 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    /// What the time of a token may be rounded by, where it is a second at most.
+    /// The rounding of a token's time, which is at most a second.
     const ROUNDED: u64 = SECOND / 10_000;
     const ODD_TIMES: [u64; 10] = [
         0,
@@ -390,7 +401,8 @@ mod tests {
         );
     }
 
-    /// A word of 997 in seven days wrapped after 107 days once, so this source found its bucket empty.
+    /// A word of 997 in seven days used to wrap after 107 days, so that this source found its
+    /// bucket empty.
     #[test]
     fn a_long_window_is_forgotten_however_long_the_silence_is() {
         const DAY: u64 = 86_400 * SECOND;
@@ -531,7 +543,7 @@ mod tests {
             let at = Instant::from_nanos(SECOND);
             let token = 1 << PACKET_BITS;
             for behind in 0..4 {
-                // A clock that shows a token less than what wraps.
+                // A clock one token before it wraps.
                 let origin = 0u64.wrapping_sub(bucket.clock(at) + token + behind);
                 let bucket = TokenBucket { origin, ..bucket };
                 let word = bucket.step(0, at, 1).unwrap();
@@ -540,7 +552,8 @@ mod tests {
         }
     }
 
-    /// Tightened, loosened, with another burst and window: the tokens that were taken are those that flowed in less.
+    /// Stricter, looser, with another burst and window: the taken tokens are those that were taken,
+    /// minus the inflow.
     #[test]
     fn what_was_taken_stays_taken_at_another_rate() {
         let at = |seconds: u64| Instant::from_nanos(seconds * SECOND);
@@ -556,7 +569,7 @@ mod tests {
         let larger = of(8, 3600, 10).after(&again, at(9));
         let word = larger.step(word, at(9), 2).unwrap();
         assert_eq!(larger.step(word, at(9), 1), Err(Denied));
-        // One a second from there on: ten of them are taken, and the first is back a second later.
+        // One per second from here: ten are taken, and the first is back a second later.
         let faster = of(10, 10, 10).after(&larger, at(10));
         assert_eq!(faster.used(word, at(10)), 10);
         assert_eq!(faster.used(word, at(15)), 5);
@@ -573,7 +586,7 @@ mod tests {
         let first = of(1000, 10).starting(now);
         let same = of(1000, 10).after(&first, Instant::from_nanos(99 * SECOND));
         assert_eq!(same, first);
-        // Words of a bucket that was there before, at any rate, do not say more than they did.
+        // Words of an earlier bucket, at any rate, do not report more usage than before.
         let fast = of(1_000_000_000, 10).starting(now);
         let later = Instant::from_nanos(177 * SECOND);
         let word = fast.step(0, later, 10).unwrap();
@@ -615,14 +628,14 @@ mod tests {
         }
     }
 
-    /// What the definition needs: what is missing, as a fraction of tokens whose denominator is `SCALE` windows. It follows the
-    /// answers that were given, and says how far they are from its own.
+    /// The state of the definition: the missing tokens, as a fraction with the denominator of
+    /// `SCALE` windows. It follows the given answers, and reports their deviation from its own.
     struct Oracle {
         amount: i128,
         window_ns: i128,
         burst: i128,
         missing: i128,
-        /// What flowed in so far.
+        /// The inflow so far.
         flowed: i128,
         last: u64,
     }
@@ -641,7 +654,7 @@ mod tests {
             }
         }
 
-        /// Whether the answer to a packet is right, but for what is rounded.
+        /// Whether the answer to a packet is right, except for rounding.
         fn judge(
             &mut self,
             at: u64,
@@ -662,7 +675,7 @@ mod tests {
             Ok(())
         }
 
-        /// Less than nothing is missing where the bucket has been full for a time.
+        /// Negative if the bucket has been full for a while.
         fn flow(&mut self, at: u64) {
             let flows = i128::from(at - self.last) * self.amount * SCALE;
             self.last = at;
@@ -670,7 +683,7 @@ mod tests {
             self.missing -= flows;
         }
 
-        /// Another rate from `at` on; what is missing stays missing.
+        /// Changes the rate at `at`; missing tokens stay missing.
         fn change(&mut self, at: u64, (amount, burst): (u64, u64)) {
             self.flow(at);
             self.missing = self.missing.max(0);
@@ -694,7 +707,8 @@ mod tests {
         )
     }
 
-    /// When the next packet comes, as a part of the time in which the burst flows in, what it costs, and at times another rate.
+    /// The time to the next packet as a part of the fill time, its cost, and sometimes another
+    /// rate.
     type Step = (f64, f64, Option<(f64, f64)>);
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -726,7 +740,7 @@ mod tests {
                 let answer = bucket.step(word, at, cost);
                 let judged = oracle.judge(now, cost, answer.is_ok());
                 prop_assert!(judged.is_ok(), "{judged:?}");
-                // A word never becomes less, whatever the rate is.
+                // A word never decreases, at any rate.
                 if let Ok(next) = answer {
                     prop_assert!(next.wrapping_sub(bucket.debt_origin(at)) >= word.wrapping_sub(bucket.debt_origin(at)) || word == 0);
                     word = next;
@@ -769,7 +783,7 @@ mod tests {
             let start = u64::from(start);
             let mut word = bucket.step(0, Instant::from_nanos(start), first).unwrap();
             for packet in 1..300u64 {
-                // The bucket was emptied by `first` tokens, and takes the others one by one.
+                // The bucket was emptied by `first` tokens, and then takes the others one by one.
                 let due = (u128::from(packet + first - burst.min(first)) * u128::from(window_ns)).div_ceil(amount.into());
                 let at = start + u64::try_from(due).unwrap() + packet * bucket.rounding_ns();
                 word = bucket.step(word, Instant::from_nanos(at), 1).expect("within the limit");
@@ -788,7 +802,8 @@ mod tests {
             prop_assert!(admitted <= 5);
         }
 
-        /// Clocks of CPUs that differ give nobody more than the time between the first and the last of them would.
+        /// Differing clocks of CPUs give no source more than the time from the first to the last of
+        /// them would.
         #[test]
         fn times_that_go_backwards_give_no_more(
             arrivals in prop::collection::vec((0u64..20_000_000, 0u64..2_000_000_000), 1..300),

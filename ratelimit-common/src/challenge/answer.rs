@@ -1,8 +1,8 @@
-//! The answer to a segment that asks for a connection, written over it: back to where it came from, through the same VLANs.
+//! Writes the answer to a SYN over it, and returns it through the same VLANs.
 //!
-//! The SYN-ACK has no options, whatever the question had, so it is as long as headers are. One with the cookie of a listener has
-//! [options](super::options) where the question had as many bytes of them, so it is no longer either. What stood behind them in the frame stays,
-//! as the padding of a frame does, unless the frame is cut.
+//! The SYN-ACK has no options, whatever the SYN had, so its length is that of the headers. One with
+//! a listener's cookie has [options](super::options) if the SYN had as many bytes of them, so it is
+//! not longer either. Any bytes behind remain as padding of the frame, unless the frame is cut.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 
@@ -28,28 +28,30 @@ mod query;
 pub use front::Front;
 pub use query::{sum, write_query};
 
-/// Where cookies come from.
+/// The source of cookies.
 pub trait Cookies {
     /// The [cookie](cookie::hash) of a message.
     fn hash(&self, message: &Message) -> u32;
 
-    /// What the listener answers to the SYN in this place; `None` where there is none, or it is not asked.
+    /// The listener's answer to the SYN at this position. `None` if there is no listener, or it is
+    /// not asked.
     fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie>;
 
-    /// [Writes](super::options::write) the options of the answer of a listener into the frame; `None` where that has no room for them.
+    /// [Writes](super::options::write) the options of a listener's answer into the frame. `None` if
+    /// it has no room for them.
     fn write_options(&self, request: Request, now: Instant) -> Option<Written>;
 }
 
 /// A cookie of a listener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ListenerCookie {
-    /// The number.
+    /// The sequence number.
     pub sequence: u32,
-    /// The segment size that it stands for, in bytes.
+    /// The segment size that it encodes, in bytes.
     pub segment_bytes: u16,
 }
 
-/// What is said by a SYN-ACK beside its ports.
+/// The content of a SYN-ACK, except for its ports.
 struct Said {
     sequence: u32,
     acknowledgement: u32,
@@ -57,9 +59,10 @@ struct Said {
     options: Written,
 }
 
-/// Ten segments of the smallest size that is usual, with which a sender may begin (RFC 6928). The listener tells its own window later.
+/// Ten segments of the smallest usual size, the initial window of a sender (RFC 6928). The listener
+/// sends its own window later.
 const WINDOW: u16 = 10 * 1220;
-/// The segments that fit into Ethernet, over IPv4 and over IPv6.
+/// The segment sizes for Ethernet, over IPv4 and over IPv6.
 const SEGMENT_BYTES_MAX_V4: u16 = 1460;
 const SEGMENT_BYTES_MAX_V6: u16 = 1440;
 
@@ -97,7 +100,8 @@ struct Ipv6Header {
 }
 
 impl Ipv4Header {
-    /// That of the answer to what came with these addresses, in so many bytes with this header.
+    /// Creates the header of an answer to a packet with these addresses, with a length of `bytes`
+    /// including this header.
     #[inline(always)]
     fn new([source, destination]: [Ipv4; 2], protocol: u8, bytes: u16) -> Self {
         let header = Self {
@@ -105,7 +109,7 @@ impl Ipv4Header {
             service: 0,
             bytes: bytes.to_be_bytes(),
             identification: [0; 2],
-            // Not to be fragmented: then the identification means nothing (RFC 6864, 4.1).
+            // Don't fragment: the identification then has no meaning (RFC 6864, 4.1).
             flags: [0x40, 0],
             hops: HOPS,
             protocol,
@@ -122,7 +126,7 @@ impl Ipv4Header {
 }
 
 impl Ipv6Header {
-    /// The same, in so many bytes behind this header.
+    /// Creates the header of an answer with `bytes` behind this header.
     #[inline(always)]
     const fn new([source, destination]: [Ipv6; 2], next_header: u8, bytes: u16) -> Self {
         Self {
@@ -136,7 +140,7 @@ impl Ipv6Header {
     }
 }
 
-/// A header, and the segment behind it.
+/// A header and its segment.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
 #[repr(C)]
 struct Packet<H> {
@@ -144,8 +148,8 @@ struct Packet<H> {
     segment: Header,
 }
 
-/// Writes the answer to the question in `frame` into `front`, which is the same frame. Answers its bytes; `None` when it is no question, and
-/// then the frame is as it was.
+/// Writes the answer to the SYN in `frame` into `front`, which is the same frame. Returns its
+/// bytes. `None` if it is no SYN; the frame is then unchanged.
 #[inline(always)]
 pub fn write<'a>(
     frame: Cursor<'a>,
@@ -173,7 +177,7 @@ pub fn write<'a>(
     Some(bytes)
 }
 
-/// Sends a frame back to where it came from.
+/// Swaps the addresses of a frame.
 #[inline(always)]
 fn turn_back(frame: Cursor<'_>, front: &Front<'_>, link_layer: LinkLayer) -> Option<()> {
     if link_layer == LinkLayer::Ethernet {
@@ -216,8 +220,9 @@ fn write_ipv6(
     Some(options.wrapping_add(said.options.bytes))
 }
 
-/// What is said to `question`: the cookie of the listener, or one of this host as an acknowledgement of what was never sent. Options are
-/// written so far behind the front of the frame; `None` where that has no room for them.
+/// Returns the answer to `question`: the listener's cookie, or one of this host as an
+/// acknowledgement of data that was never sent. Options are written at this offset in the frame;
+/// `None` if it has no room for them.
 #[inline(always)]
 fn said<A: Address>(
     question: &Segment<A>,
@@ -253,7 +258,7 @@ fn said<A: Address>(
     })
 }
 
-/// The packet of IPv4 that answers `question`.
+/// Creates the IPv4 answer to `question`.
 #[inline(always)]
 fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
@@ -264,7 +269,7 @@ fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     transmute!(Packet { header, segment })
 }
 
-/// The same of IPv6.
+/// Creates the IPv6 answer to `question`.
 #[inline(always)]
 fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
@@ -275,7 +280,7 @@ fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     transmute!(Packet { header, segment })
 }
 
-/// The segment that answers, where `ends` is the sum of both addresses.
+/// Creates the answer's segment, given the sum of both addresses.
 #[inline(always)]
 fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> Header {
     let bytes = TCP_BYTES.wrapping_add(said.options.bytes);
@@ -292,7 +297,7 @@ fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> He
         urgent: [0; 2],
     };
     let written: [u8; TCP_BYTES as usize] = transmute!(header);
-    // What stands in front of a segment only to be summed (RFC 9293, 3.1).
+    // The pseudo header, which is only part of the sum (RFC 9293, 3.1).
     let pseudo = ends.wrapping_add(TCP.into()).wrapping_add(bytes.into());
     let sum = pseudo.wrapping_add(said.options.sum);
     Header {

@@ -1,4 +1,4 @@
-//! How many answers one address is sent: nobody is to be flooded by way of this host (a reflection).
+//! Limits the answers to one address, so that no host can be flooded through this one (reflection).
 
 use core::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
     compact::Mix,
 };
 
-/// Answers to one source in a second; sources that fall into one [bucket] share them.
+/// Answers to one source per second. Sources in the same [bucket] share them.
 pub const ANSWERS_PER_SOURCE: u64 = 8;
 
-/// The words that answers to sources are counted in. A power of two.
+/// The words that count answers to sources. A power of two.
 pub const ANSWER_BUCKETS: u32 = 1 << 18;
 
-/// The bits of the count in such a word: as in that of a [`Budget`](crate::new_sources::Budget).
+/// The bits of the count in such a word, as in that of a [`Budget`](crate::new_sources::Budget).
 const COUNT_BITS: u32 = 24;
 
 /// The limit of answers to a source.
@@ -29,21 +29,21 @@ const COUNT_BITS: u32 = 24;
 pub struct AnswerLimit(FixedWindow);
 
 impl AnswerLimit {
-    /// [`ANSWERS_PER_SOURCE`] a second. `None` if a word could not count them.
+    /// [`ANSWERS_PER_SOURCE`] per second. `None` if a word could not count them.
     pub fn new() -> Option<Self> {
         let second = Duration::from_secs(1);
         let window = FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, second);
         window.ok().map(Self)
     }
 
-    /// Takes one of the answers to a source, which are counted in `word`; `false` when it had enough of them.
+    /// Takes an answer to a source, counted in `word`. `false` if the source had enough.
     #[inline(always)]
     pub fn take(&self, word: &impl Words, now: Instant) -> bool {
         !charge_word(word, 0, |word| self.0.step(word, now, 1)).is_refused()
     }
 }
 
-/// The number of the word that answers to a source are counted in. Who does not know the key cannot choose it.
+/// The word that counts answers to a source. It cannot be chosen without knowing the key.
 #[inline(always)]
 #[expect(
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! What is known at a glance of a packet: that nothing is asked of it, or that it is counted and no more.
+//! Quick decisions about a packet: the challenge does not concern it, or only counts it.
 
 use super::{Asked, ChallengeState, Outcome, is_wanted, query};
 use crate::{
@@ -6,12 +6,13 @@ use crate::{
     parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
 };
 
-/// For how long a CPU knows that nobody is challenged. It looks again then, as another one may have begun to, or the rules may be others.
-/// With the coarse clock it knows it for a tick at least.
+/// How long a CPU remembers that the challenge is off. Then it checks again, because another CPU
+/// may have turned it on, or the rules may have changed. With the coarse clock it remembers for at
+/// least a tick.
 pub const IDLE_NS: u64 = 1_000_000;
 
-/// What becomes of a packet, where it takes little to know: `Unasked`. `None` where it has to be judged. So most packets pay little while nobody
-/// is challenged. `frame` answers a cursor at its front.
+/// Returns `Unasked` if the outcome can be determined cheaply, otherwise `None`. So most packets
+/// cost little while the challenge is off. `frame` returns a cursor at its beginning.
 #[inline(always)]
 pub fn judge_quickly<'a, A: Address>(
     source: &A,
@@ -24,7 +25,8 @@ pub fn judge_quickly<'a, A: Address>(
     if is_spared(source, &frame, flow, settings, now, state) {
         return Some(Outcome::Unasked);
     }
-    // What follows is laid out of the way: few packets come here, as this CPU knows what becomes of the next.
+    // The following code is placed out of line: few packets reach it, because this CPU then
+    // remembers the outcome for the next ones.
     core::hint::cold_path();
     let (frame, upper) = (frame(), flow.upper);
     let Some(rules) = state.rules() else {
@@ -42,7 +44,7 @@ pub fn judge_quickly<'a, A: Address>(
             Some(segment) if is_syn(segment.flags()) => {
                 let port = segment.destination_port();
                 let is_target = rules.targets().include(flow.destination, port);
-                // Also a known source: what is found of it tells of the next SYNs.
+                // Also for a known source: the result applies to the next SYNs.
                 is_target && (connections_on || rules.is_over(Asked::Connections))
                     || rules.asks_queries_to(port) && queries_on
             }
@@ -65,8 +67,9 @@ pub fn judge_quickly<'a, A: Address>(
     }
 }
 
-/// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows. It takes one
-/// of those that the CPU has drawn where all are counted. They are so while connections are not challenged, whatever `prefer` says.
+/// Whether a packet is quickly known to be judged as if there were no challenge: by the settings,
+/// or by this CPU's cached knowledge. If all packets are counted, it takes one of the CPU's drawn
+/// share. They are counted while connections are not challenged, whatever `prefer` says.
 #[inline(always)]
 fn is_spared<'a, A: Address>(
     source: &A,
@@ -110,7 +113,7 @@ fn is_spared<'a, A: Address>(
     } else {
         true
     };
-    // Where verified sources are preferred, it matters who sends.
+    // If verified sources are preferred, the source of every packet matters.
     is_unasked && !settings.prefers_verified()
         || state.is_idle(now)
         || state.knows_verified(source, now)

@@ -1,8 +1,9 @@
-//! The cookie of an answer: a number that only who has the key can know before it is received.
+//! The cookie of an answer: a number that cannot be known without the key until it is received.
 //!
-//! It is keyed over both ends and the time, so it is worth nothing for another source, another connection, or later. The time is
-//! part of it in slots. The cookies of the slot that runs and of the one before are taken, so one is good for 69 s at least.
-//! A forged reset hits one with a probability of 2^-31.
+//! It is keyed over both ends and the time, so it is useless for another source, another
+//! connection, or later. The time is included as a slot. Cookies of the current and the previous
+//! slot are accepted, so each is valid for at least 69 s. A forged reset guesses one with a
+//! probability of 2^-31.
 
 use crate::{Address, Instant, address::words, parse::Connection};
 
@@ -11,29 +12,29 @@ use super::siphash;
 /// A slot of time: 2^36 ns, 69 s.
 const SLOT_SHIFT: u32 = 36;
 
-/// What cookies are keyed with.
+/// The key of cookies.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Key(pub [u64; 2]);
 
-/// What a cookie is the hash of: both ends, and the slot of time.
+/// The hashed content of a cookie: both ends, and the slot of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Message([u64; 5]);
 
-/// The cookie of a message, as it stands in a segment.
+/// The cookie of a message, as in a segment.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a cookie has 32 bits")]
 pub fn hash(key: Key, message: &Message) -> u32 {
     siphash::hash(key.0, message.0) as u32
 }
 
-/// What the cookie of a connection is the hash of at `now`.
+/// The message of a connection at `now`.
 #[inline(always)]
 pub fn message<A: Address>(connection: &Connection<A>, now: Instant) -> Message {
     of_slot(connection, slot(now))
 }
 
-/// Whether this is the cookie of a connection, and not too old, where `hash` makes a cookie of a message.
+/// Whether this is the cookie of a connection, and not expired. `hash` makes a cookie of a message.
 #[inline(always)]
 pub fn is_valid<A: Address>(
     connection: &Connection<A>,

@@ -1,22 +1,23 @@
-//! What becomes of the next SYNs, or of the next queries, that come to a CPU, as far as it knows.
+//! The outcome for the next SYNs or queries on a CPU, as far as it is known.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Instant, generation::Generation};
 
-/// What becomes of the next packets of a kind that come to a CPU, as far as it knows. Most are done with after a look at it.
+/// The outcome for the next packets of a kind on a CPU, as far as it is known. Most packets need
+/// only this.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(transparent)]
 pub struct NextPackets(u64);
 
-/// Which of the next packets are counted, and no more.
+/// Which of the next packets are only counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counted {
     /// All of them.
     All,
-    /// SYNs but to ports that serve DNS, as sources are challenged for queries.
+    /// SYNs, except to DNS ports while sources are challenged for queries.
     ButToDns,
 }
 
@@ -30,7 +31,7 @@ impl NextPackets {
         }
     }
 
-    /// The same where these are counted by the rules of a generation; or where none is.
+    /// The same, with these counted by the rules of a generation, or none.
     #[inline(always)]
     #[must_use]
     pub const fn counting(self, counted: Option<Counted>, generation: Generation) -> Self {
@@ -45,19 +46,20 @@ impl NextPackets {
         }
     }
 
-    /// Those of sources that the CPU knows as verified pass until then, and are not counted.
+    /// Packets of sources known as verified pass until then, uncounted.
     #[inline(always)]
     pub const fn passed_until(until: Instant) -> Self {
         Self(until.as_nanos())
     }
 
-    /// Whether these are counted by the rules of this generation, and no others.
+    /// Whether exactly these are counted by the rules of this generation.
     #[inline(always)]
     pub const fn are_counted(self, counted: Counted, generation: Generation) -> bool {
         self.0 == Self::counted(counted, generation).0
     }
 
-    /// Whether those of sources that are known as verified pass. The number of a generation is a time before all others.
+    /// Whether packets of sources known as verified pass. A number of a generation is a time before
+    /// all others.
     #[inline(always)]
     pub const fn pass(self, now: Instant) -> bool {
         now.as_nanos().cast_signed() < self.0.cast_signed()

@@ -1,7 +1,8 @@
 //! The options of a SYN that a listener keeps when it answers with a cookie.
 //!
-//! The cookie itself has room for the segment size alone. The rest comes back in the timestamp that the client echoes, whose lowest bits
-//! are not those of a clock (`cookie_init_timestamp` of `net/ipv4/syncookies.c`).
+//! The cookie itself has room only for the segment size. The rest returns in the timestamp that the
+//! client echoes, whose lowest bits are not those of a clock (`cookie_init_timestamp` in
+//! `net/ipv4/syncookies.c`).
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -13,7 +14,7 @@ use zerocopy::{IntoBytes, Unaligned, transmute};
 use super::answer::{Front, checksum};
 use crate::{Cursor, Instant, parse::transport::OFFSET_MAX};
 
-/// A kind of options, and its length in bytes with both of these.
+/// A kind of option, followed by its length in bytes, including both.
 pub type Kind = [u8; 2];
 
 /// The kinds of options (RFC 9293, 3.1; RFC 7323, 2 and 3; RFC 2018, 2).
@@ -27,66 +28,66 @@ const TIMESTAMPS: Kind = [8, 10];
 /// The largest scale of a window (RFC 7323, 2.3).
 pub const SCALE_MAX: u8 = 14;
 
-/// The most options that are read, padding between them included, and a mask of the places where they begin.
+/// The most options to read, including padding, and a mask of the offsets where they begin.
 const READ_MAX: u32 = 20;
 const PLACE_MAX: u16 = 0x3f;
-/// The place of the value of an option that is not there.
+/// The offset of a missing option's value.
 const NOWHERE: u16 = 0;
 
-/// The bits of a timestamp that are options: the scale of the client's window, or that there is none, and whether it takes selective
-/// acknowledgements.
+/// The bits of a timestamp that contain options: the scale of the client's window, or that there is
+/// none, and whether it supports selective acknowledgements.
 const KEPT_BITS: u32 = 6;
 const NO_SCALE: u8 = 0xf;
 const KEPT_SACK: u8 = 1 << 4;
 
 const NS_PER_TICK: u64 = 1_000_000;
 
-/// What a listener takes of the options that it keeps in a timestamp.
+/// The options that a listener supports in a timestamp.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ListenerOptions {
-    /// The scale of its own window, 0 to 14; `None` where it scales none.
+    /// The scale of its own window, 0 to 14. `None` if it does not scale.
     pub window_scale: Option<u8>,
-    /// Whether it takes selective acknowledgements.
+    /// Whether it supports selective acknowledgements.
     pub sack: bool,
 }
 
-/// The options of a SYN that are kept in a timestamp. All of it always has a value: the verifier sees what the compiler makes of one that
-/// is not there.
+/// The options of a SYN that are kept in a timestamp. All fields always have a value, because the
+/// verifier sees how the compiler represents a missing one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SynOptions {
-    /// Whether there is a timestamp; without it nothing is kept.
+    /// Whether there is a timestamp. Without it, nothing is kept.
     pub has_timestamp: bool,
-    /// What the client's clock shows, or 0.
+    /// The client's timestamp, or 0.
     pub timestamp: u32,
     /// The scale of the client's window, 0 to 14, or 15 for none.
     pub scale: u8,
-    /// Whether the client takes selective acknowledgements.
+    /// Whether the client supports selective acknowledgements.
     pub sack: bool,
 }
 
-/// A SYN, whose answer is to have options.
+/// A SYN whose answer will have options.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// Where its own options are, in bytes from the front of the frame.
+    /// The offset of its options in the frame, in bytes.
     pub from: u16,
-    /// How many bytes they have, at most 40. The answer has no more.
+    /// The length of its options in bytes, at most 40. The answer has at most as many.
     pub bytes: u16,
-    /// Where those of the answer are to be: not behind these.
+    /// The offset of the answer's options, not beyond these.
     pub to: u16,
-    /// The segment size that the answer tells.
+    /// The segment size in the answer.
     pub segment_bytes: u16,
 }
 
-/// Options that were written.
+/// Written options.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
-    /// How many bytes.
+    /// Their length in bytes.
     pub bytes: u16,
-    /// The sum of their words of 2 bytes.
+    /// The sum of their 2-byte words.
     pub sum: u32,
 }
 
-/// That selective acknowledgements are taken, or padding, and the timestamps.
+/// Selective acknowledgements, or padding, and the timestamps.
 #[derive(Clone, Copy, IntoBytes, Unaligned)]
 #[repr(C)]
 struct SackAndTimestamps {
@@ -96,7 +97,7 @@ struct SackAndTimestamps {
     echoed: [u8; 4],
 }
 
-/// The options of a SYN-ACK, in the order in which Linux writes them.
+/// The options of a SYN-ACK, in the order of Linux.
 type SegmentSize = [u8; 4];
 type Timestamps = [u8; size_of::<SackAndTimestamps>()];
 /// Padding, and the scale of the window.
@@ -107,7 +108,7 @@ const TIMESTAMPS_BYTES: u16 = SEGMENT_SIZE_BYTES + size_of::<Timestamps>() as u1
 const WINDOW_SCALE_BYTES: u16 = TIMESTAMPS_BYTES + size_of::<WindowScale>() as u16;
 
 impl ListenerOptions {
-    /// A number that is not 0.
+    /// Encodes the options as a number other than 0.
     #[inline(always)]
     pub const fn number(self) -> u16 {
         let scale = match self.window_scale {
@@ -117,7 +118,7 @@ impl ListenerOptions {
         1 | (self.sack as u16) << 1 | (scale as u16) << 8
     }
 
-    /// The ones with this number; `None` of 0.
+    /// Decodes the options. `None` for 0.
     #[inline(always)]
     pub const fn from_number(number: u16) -> Option<Self> {
         if number == 0 {
@@ -135,7 +136,7 @@ impl ListenerOptions {
 }
 
 impl SynOptions {
-    /// Those at `start`. [`find`] answers where one is: a function, which the kernel has as a subprogram.
+    /// Reads the options at `start`. [`find`] finds one of them; it is a subprogram in the kernel.
     #[inline(always)]
     pub fn read(start: Cursor<'_>, find: impl Fn(Kind) -> u16) -> Self {
         let mut read = Self {
@@ -163,7 +164,7 @@ impl SynOptions {
         read
     }
 
-    /// Those of them that `listener` takes too.
+    /// The options that `listener` supports as well.
     #[inline(always)]
     const fn kept_by(self, listener: ListenerOptions) -> Self {
         let scales = listener.window_scale.is_some();
@@ -174,20 +175,20 @@ impl SynOptions {
         }
     }
 
-    /// The lowest bits of the timestamp in which they are kept.
+    /// The lowest bits of the timestamp, which contain the options.
     #[inline(always)]
     const fn kept_bits(self) -> u8 {
         self.scale | if self.sack { KEPT_SACK } else { 0 }
     }
 }
 
-/// Where the value of the last option of this kind is, behind `start`, where options have so many bytes. What comes behind twenty, or is
-/// cut, is not looked at. 0 where there is none.
+/// Returns the offset of the last option's value of this kind behind `start`, given the length of
+/// all options. Ignores options beyond the twentieth, and truncated ones. 0 if there is none.
 #[inline(always)]
 pub fn find(start: Cursor<'_>, bytes: u16, wanted: Kind) -> u16 {
     let (mut found, mut next) = (NOWHERE, 0);
     for _ in 0..READ_MAX {
-        // The verifier sees one place, however it was reached.
+        // The verifier sees one offset, however it was reached.
         let at = next & PLACE_MAX;
         if at >= bytes {
             break;
@@ -218,8 +219,9 @@ pub fn find(start: Cursor<'_>, bytes: u16, wanted: Kind) -> u16 {
     found
 }
 
-/// Writes the options of the answer to a SYN into `front`, which is the frame that `frame` is at the front of. A `listener` keeps what it
-/// takes of those that the SYN has, which are [found](find) by a function. `None`, and nothing is written, where the frame has no room.
+/// Writes the options of the answer to a SYN into `front`, which is the same frame as `frame`. A
+/// `listener` keeps those it supports of the SYN's options, which a function [finds](find). `None`,
+/// without writing anything, if the frame has no room.
 #[inline(always)]
 pub fn write(
     frame: Cursor<'_>,
@@ -236,7 +238,7 @@ pub fn write(
         bytes: SEGMENT_SIZE_BYTES,
         sum: 0,
     };
-    // What is written may be where the SYN has its own.
+    // The written options may overlap those of the SYN.
     if let Some(listener) = listener {
         let mut cursor = frame;
         cursor.skip(request.from);
@@ -247,7 +249,7 @@ pub fn write(
             WINDOW_SCALE_BYTES
         };
         if kept.has_timestamp && request.bytes >= bytes {
-            // The last first: without room for it, nothing is written.
+            // The last one first: without room for it, nothing is written.
             if bytes == WINDOW_SCALE_BYTES {
                 let [kind, length] = WINDOW_SCALE;
                 let scale = listener.window_scale.unwrap_or_default();
@@ -281,7 +283,7 @@ impl Written {
     }
 }
 
-/// What the clock of a listener shows, with `kept` in its lowest bits; before `now`.
+/// The timestamp of a listener, with `kept` in its lowest bits; before `now`.
 #[inline(always)]
 fn timestamp(now: Instant, kept: u8) -> u32 {
     let ticks = now.as_nanos() / NS_PER_TICK;

@@ -1,4 +1,4 @@
-//! A query of DNS in a datagram, as far as it is looked at to be answered.
+//! A DNS query in a datagram, parsed as far as necessary for an answer.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
@@ -26,7 +26,7 @@ pub(super) struct Udp {
 pub(super) struct Header {
     pub identification: [u8; 2],
     pub flags: [u8; 2],
-    /// Of questions, answers, authorities and additional records.
+    /// The numbers of questions, answers, authorities and additional records.
     pub counts: [[u8; 2]; 4],
 }
 
@@ -36,32 +36,34 @@ pub const DNS_PORT: u16 = 53;
 pub(super) const UDP_BYTES: u16 = 8;
 pub(super) const HEADER_BYTES: u16 = 12;
 
-/// The words of an IPv4 header without options, and the bits that only parts of packets have (RFC 791, 3.1).
+/// The words of an IPv4 header without options, and the bits of fragments (RFC 791, 3.1).
 const WORDS_WITHOUT_OPTIONS: u8 = 5;
 const PART_OF_PACKET: u16 = 0x3fff;
 
-/// From this first byte on an address of IPv4 is one of a group, or of all (RFC 1112); of IPv6 with this one (RFC 4291, 2.7).
+/// The first byte of multicast and broadcast addresses: from this on for IPv4 (RFC 1112), and
+/// exactly this for IPv6 (RFC 4291, 2.7).
 const FIRST_OF_GROUPS_V4: u8 = 224;
 const GROUP_V6: u8 = 0xff;
 
-/// A message that is an answer, and all of the operation: 0 is a query.
+/// The bits of a response, and of the operation: 0 is a query.
 const IS_ANSWER_AND_OPERATION: u8 = 0xf8;
 
-/// The longest name (RFC 1035, 2.3.4), its longest label, and the labels that it has room for, with that of the root.
+/// The longest name (RFC 1035, 2.3.4), its longest label, and the most labels, including that of
+/// the root.
 const NAME_BYTES_MAX: u16 = 255;
 const LABEL_BYTES_MAX: u8 = 63;
 const LABELS_MAX: u32 = 128;
 
 /// Bytes of the type and the class of a question.
 const TYPE_AND_CLASS_BYTES: u16 = 4;
-/// The most bytes that are answered: of the header and the question.
+/// The most bytes of an answer: the header and the question.
 pub(super) const QUESTION_BYTES_MAX: u16 = HEADER_BYTES + NAME_BYTES_MAX + TYPE_AND_CLASS_BYTES;
 
-/// The root, and the type of the record that says which extensions a sender knows (RFC 6891, 6.1.2).
+/// The root, and the type of the record with the sender's extensions (RFC 6891, 6.1.2).
 const EXTENSIONS: [u8; EXTENSIONS_BYTES as usize] = [0, 0, 41];
 const EXTENSIONS_BYTES: u16 = 3;
 
-/// The port that a datagram goes to; `None` of all that is not a whole one.
+/// The destination port of a complete datagram, otherwise `None`.
 #[inline(always)]
 pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
     if !upper.is_datagram() {
@@ -71,10 +73,10 @@ pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
     Some(u16::from_be_bytes(port))
 }
 
-/// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of what is no
-/// query, has not one question, or more records than that of the extensions. `None` of options of IPv4, extension headers of IPv6, and what
-/// goes to a group, too.
-/// The [bytes of its name](name_bytes) are told by a function, which the kernel has as a subprogram.
+/// Returns the bytes of the header and the question of the query in `frame`, a cursor at its
+/// beginning. `None` for anything but a query with one question, and no records other than that of
+/// extensions. Also `None` for IPv4 options, IPv6 extension headers, and packets to a group. A
+/// function computes the [bytes of the name](name_bytes); it is a subprogram in the kernel.
 #[inline(always)]
 pub fn question_bytes(
     frame: Cursor<'_>,
@@ -130,7 +132,8 @@ pub fn question_bytes(
     (end <= bytes).then_some(question_bytes)
 }
 
-/// Bytes of the name at `cursor`; `None` of one that is none. One that goes on elsewhere (RFC 1035, 4.1.4) has nowhere to go on in a question.
+/// Returns the bytes of the name at `cursor`. `None` if it is invalid. A compressed name (RFC 1035,
+/// 4.1.4) has nothing to refer to in a question.
 #[inline(always)]
 pub fn name_bytes(mut cursor: Cursor<'_>) -> Option<u16> {
     let start = cursor.offset();

@@ -1,4 +1,4 @@
-//! When sources are challenged, for how long they are verified, and how much is answered.
+//! When sources are challenged, how long they stay verified, and how many answers are sent.
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     Address, ClassSet, Instant, Settings, generation::Generation, new_sources::Budget, node::Share,
 };
 
-/// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
+/// The bit for asking listeners, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
 
 /// The numbers of [`When`].
@@ -30,17 +30,17 @@ const fn port_bit(port: u16) -> u64 {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What sources are challenged for.
+/// The requests for which sources are challenged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
-    /// They ask for TCP connections.
+    /// TCP connections.
     Connections = 0,
-    /// They send datagrams to a port that serves DNS.
+    /// Datagrams to a DNS port.
     Queries = 1,
 }
 
 impl Asked {
-    /// What of it sources may ask for before they are challenged.
+    /// The budget of requests before sources are challenged.
     #[inline(always)]
     pub const fn shared(self) -> Shared {
         match self {
@@ -58,26 +58,26 @@ pub enum When {
     Never,
     /// Always.
     Always,
-    /// Where more come in a second.
+    /// If more requests arrive per second.
     Over(NonZeroU32),
 }
 
-/// The most ports of connections, and of those that serve DNS.
+/// The most ports of connections, and of DNS servers.
 pub const PORTS_MAX: usize = 8;
 
-/// What all CPUs take of together.
+/// Budgets that all CPUs share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shared {
-    /// The connections that sources which are not verified may ask for before they are challenged.
+    /// Connections requested by sources that are not verified, before they are challenged.
     Unverified = 0,
-    /// The answers.
+    /// Answers.
     Answers = 1,
-    /// The datagrams to ports that serve DNS, before sources that are not verified are challenged for them.
+    /// Datagrams to DNS ports by sources that are not verified, before they are challenged.
     Queries = 2,
 }
 
 impl Shared {
-    /// The one with this number.
+    /// Decodes the number.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number {
@@ -88,60 +88,60 @@ impl Shared {
     }
 }
 
-/// Since when sources are challenged, and until when.
+/// When the challenge began, and when it ends.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct On {
-    /// Since when, in nanoseconds since boot.
+    /// The beginning, in nanoseconds since boot.
     pub since_ns: u64,
-    /// Until when, likewise.
+    /// The end, in nanoseconds since boot.
     pub until_ns: u64,
 }
 
-/// What the program keeps of the challenge, for all CPUs.
+/// The state of the challenge for all CPUs.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Taken {
-    /// What was taken of each [`Shared`]: words of a window of a second.
+    /// The used part of each [`Shared`] budget: words of a window of a second.
     pub words: [u64; 3],
-    /// When sources are challenged for each that is [`Asked`].
+    /// When sources are challenged for each kind of request in [`Asked`].
     pub on: [On; 2],
 }
 
-/// What the program keeps of the challenge, for one CPU.
+/// The state of the challenge for one CPU.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct OfCpu {
-    /// The shares that it has drawn, of each [`Shared`].
+    /// The drawn share of each [`Shared`] budget.
     pub shares: [Share; 3],
-    /// How many SYNs and queries it did not answer, as the answers were spent.
+    /// SYNs and queries that were not answered because the budget was spent.
     pub unanswered: u64,
-    /// What becomes of the next SYNs, and of the next queries, by [`Asked`].
+    /// The outcome for the next SYNs and the next queries, by [`Asked`].
     next: [NextPackets; 2],
-    /// Until when nobody is challenged, in nanoseconds since boot.
+    /// Until when the challenge is known to be off, in nanoseconds since boot.
     idle_until_ns: u64,
-    /// The sources that it knows as verified.
+    /// Sources known as verified.
     pub verified: VerifiedCache,
 }
 
-/// When sources are challenged, for how long they are verified, and how much is answered.
+/// When sources are challenged, how long they stay verified, and how many answers are sent.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Rules {
-    /// The budget of each [`Shared`].
+    /// The [`Shared`] budgets.
     shared: [Budget; 3],
     answer_limit: AnswerLimit,
     targets: Targets,
     lasts_ns: u64,
-    /// A bit for each of `ports`, by its lower six bits. Most packets are done with after a look at it.
+    /// A bit for each of `ports`, by its lower six bits. It rules out most packets.
     port_bits: u64,
     classes: ClassSet,
     asks_headers: u32,
@@ -152,8 +152,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Rules by which sources are challenged that ask for connections, and stay verified for `lasts`. Of `answers` a second, and of what
-    /// `when` has, so many CPUs draw shares. `None` when a number is more than a word counts.
+    /// Rules for challenging sources that ask for connections; they stay verified for `lasts`.
+    /// `cpus` CPUs draw shares of `answers` per second and of the budget in `when`. `None` if a
+    /// number is too large for a word.
     pub fn new(when: When, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
         Some(Self {
             shared: [
@@ -177,7 +178,7 @@ impl Rules {
         })
     }
 
-    /// The same, where sources are challenged for datagrams to these ports too; 0 is none.
+    /// Also challenges sources for datagrams to these ports; 0 is none.
     pub fn asking_queries(self, when: When, ports: [u16; PORTS_MAX], cpus: u32) -> Option<Self> {
         let asked = ports
             .iter()
@@ -192,7 +193,7 @@ impl Rules {
         })
     }
 
-    /// The same, where only connections to these are challenged, if any are.
+    /// Challenges only connections to these targets, if any.
     pub fn of_targets(self, targets: Targets) -> Self {
         if self.number(Asked::Connections) == NEVER {
             return self;
@@ -200,8 +201,8 @@ impl Rules {
         Self { targets, ..self }
     }
 
-    /// The same, where only SYNs of one of these classes are challenged, some of which ask for
-    /// [properties of headers](crate::class::Property::is_of_headers) or none.
+    /// Challenges only SYNs of one of these classes, some of which may require
+    /// [properties of headers](crate::class::Property::is_of_headers).
     pub fn of_classes(self, classes: ClassSet, asks_headers: bool) -> Self {
         Self {
             classes,
@@ -210,26 +211,27 @@ impl Rules {
         }
     }
 
-    /// Whether SYNs are challenged of the classes that `classes` answers, which hears whether properties of headers are asked for. It is
-    /// asked only where SYNs of some classes are challenged, and not all.
+    /// Whether a SYN is challenged according to its classes. `classes` returns them, given whether
+    /// properties of headers are required. It is called only if the challenge is restricted to some
+    /// classes.
     #[inline(always)]
     pub fn include_classes(&self, classes: impl FnOnce(bool) -> ClassSet) -> bool {
         self.includes_all_classes() || self.classes.counts(classes(self.asks_headers != 0))
     }
 
-    /// Whether SYNs are challenged whatever their classes are.
+    /// Whether SYNs of all classes are challenged.
     #[inline(always)]
     pub const fn includes_all_classes(&self) -> bool {
         self.classes.bits() == ClassSet::ALL.bits()
     }
 
-    /// What connections are challenged to.
+    /// The targets of challenged connections.
     #[inline(always)]
     pub const fn targets(&self) -> &Targets {
         &self.targets
     }
 
-    /// The same, where listeners of this host answer with cookies of their own (`bpf_tcp_gen_syncookie`).
+    /// Has listeners of this host answer with their own cookies (`bpf_tcp_gen_syncookie`).
     pub fn asking_listeners(self, asks_listeners: bool) -> Self {
         Self {
             listener: if asks_listeners { ASKED } else { 0 },
@@ -237,7 +239,7 @@ impl Rules {
         }
     }
 
-    /// The same, where listeners that are asked keep these options too, beside the segment size.
+    /// Sets the options that listeners keep besides the segment size.
     pub fn with_listener_options(self, options: Option<ListenerOptions>) -> Self {
         let options = options.filter(|_| self.asks_listeners());
         Self {
@@ -246,13 +248,14 @@ impl Rules {
         }
     }
 
-    /// Which.
+    /// The options that listeners keep.
     #[inline(always)]
     pub const fn listener_options(&self) -> Option<ListenerOptions> {
         ListenerOptions::from_number(self.listener & !ASKED)
     }
 
-    /// The same, where the [reserve](crate::node::RESERVE_PART) of the node's limits is for verified sources, while it is on.
+    /// Gives the [reserve](crate::node::RESERVE_PART) of the node's limits to verified sources
+    /// while the challenge is on.
     pub fn preferring_verified(self, prefers_verified: bool) -> Self {
         Self {
             prefers_verified: prefers_verified.into(),
@@ -260,7 +263,7 @@ impl Rules {
         }
     }
 
-    /// Whether it is.
+    /// Whether verified sources are preferred.
     #[inline(always)]
     pub const fn prefers_verified(&self) -> bool {
         self.prefers_verified != 0
@@ -272,25 +275,26 @@ impl Rules {
         self.listener & ASKED != 0
     }
 
-    /// Whether sources are challenged always.
+    /// Whether sources are always challenged.
     #[inline(always)]
     pub const fn is_always(&self, asked: Asked) -> bool {
         self.number(asked) == ALWAYS
     }
 
-    /// Whether they are where more come in a second.
+    /// Whether sources are challenged above a rate.
     #[inline(always)]
     pub const fn is_over(&self, asked: Asked) -> bool {
         self.number(asked) == OVER
     }
 
-    /// Whether they may be for what comes to this port.
+    /// Whether sources may be challenged for datagrams to this port.
     #[inline(always)]
     pub fn asks_queries_to(&self, port: u16) -> bool {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
-    /// The settings with what is known of packets at a glance. They have nothing of it yet.
+    /// Returns the settings with flags for quick decisions about packets. They have none of these
+    /// flags yet.
     pub fn at_a_glance(&self, mut settings: Settings) -> Settings {
         if self.prefers_verified() {
             settings = settings.preferring_verified();
@@ -324,7 +328,7 @@ impl Rules {
         self.lasts_ns
     }
 
-    /// The budget of each [`Shared`].
+    /// The [`Shared`] budgets.
     #[inline(always)]
     pub const fn shared(&self) -> &[Budget; 3] {
         &self.shared
@@ -402,7 +406,7 @@ impl OfCpu {
         self.idle_until_ns = 0;
     }
 
-    /// Takes one of a share; `false` where nothing is left.
+    /// Takes one of a share. `false` if nothing is left.
     #[inline(always)]
     fn spend(&mut self, which: Shared, now: Instant) -> bool {
         let Some(share) = self.shares.get_mut(which as usize) else {

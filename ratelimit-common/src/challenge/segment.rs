@@ -1,4 +1,4 @@
-//! A TCP segment, as far as the challenge looks at it.
+//! A TCP segment, parsed as far as the challenge needs.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
@@ -25,36 +25,37 @@ pub(super) struct Header {
     pub checksum: [u8; 2],
     pub urgent: [u8; 2],
 }
-/// Bytes of it.
+/// The length of the header in bytes.
 pub const HEADER_BYTES: u16 = 20;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 
-/// What is known of a segment, or of the first part of one that asks for a connection.
+/// The fields of a segment, or of the first fragment of a SYN.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Segment<A> {
     /// Both ends.
     pub connection: Connection<A>,
     /// The sequence number.
     pub sequence: u32,
-    /// Where it lies.
+    /// Its position.
     pub place: Place,
     /// The flags.
     flags: u8,
-    /// Words of 4 bytes in its header, in the upper half.
+    /// The data offset in words of 4 bytes, in the upper half.
     words: u8,
     is_whole: bool,
 }
 
-/// Where a segment lies, in bytes from the front of its frame.
+/// The position of a segment, in bytes from the beginning of its frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// To the network header.
+    /// The network header.
     pub packet: u16,
-    /// To the transport header.
+    /// The transport header.
     pub segment: u16,
 }
 
-/// The upper layer of the packet in `frame`, a cursor at its front, if it is of this family. `walk` looks through extension headers.
+/// The upper layer of the packet in `frame`, a cursor at its beginning, if it is of this family.
+/// `walk` skips extension headers.
 #[inline(always)]
 pub fn upper<'a, A: Address>(
     frame: Cursor<'a>,
@@ -68,8 +69,9 @@ pub fn upper<'a, A: Address>(
     Some(A::flow(&mut cursor, walk)?.upper)
 }
 
-/// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
-/// is there. Neither is one that goes to a group: nobody connects to that (RFC 9293, 3.9.2.3).
+/// The segment in `frame`, a cursor at its beginning, given its upper layer. `None` if there is
+/// none, its header is incomplete, or it goes to a group, which cannot accept connections (RFC 9293,
+/// 3.9.2.3).
 #[inline(always)]
 pub fn segment<A: Address>(
     frame: Cursor<'_>,
@@ -80,7 +82,7 @@ pub fn segment<A: Address>(
     if payload(&mut cursor, link_layer) != Ok(A::PAYLOAD) {
         return None;
     }
-    // An IPv4 header that counts fewer words than it has is one that every stack drops.
+    // Every stack drops an IPv4 header that is shorter than the minimum.
     let is_short = A::FAMILY == Family::Ipv4
         && upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES);
     if is_short || goes_to_group(frame, link_layer) {
@@ -89,7 +91,8 @@ pub fn segment<A: Address>(
     Segment::of_upper(A::addresses(cursor)?, frame, cursor.offset(), upper)
 }
 
-/// Whether a frame is for more hosts than one. What it asks, each of them would answer, by the address of all as its own.
+/// Whether a frame goes to several hosts. Each of them would answer it, with the group's address as
+/// its own.
 #[inline(always)]
 pub(super) fn goes_to_group(mut frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
     link_layer == LinkLayer::Ethernet
@@ -98,7 +101,7 @@ pub(super) fn goes_to_group(mut frame: Cursor<'_>, link_layer: LinkLayer) -> boo
             .is_some_and(|[first]| first & GROUP != 0)
 }
 
-/// The bit of an Ethernet address that is one of a group.
+/// The group bit of an Ethernet address.
 const GROUP: u8 = 1;
 
 impl<A: Address> Segment<A> {
@@ -134,7 +137,8 @@ impl<A: Address> Segment<A> {
         })
     }
 
-    /// The same of a first part that asks for a connection, as far as its flags are there. What follows it nobody has seen.
+    /// Returns the segment for the first fragment of a SYN, if it includes the flags. The rest is
+    /// unknown.
     #[inline(always)]
     fn of_first_part(
         addresses: [A; 2],
@@ -164,7 +168,7 @@ impl<A: Address> Segment<A> {
         })
     }
 
-    /// Whether all of it is there.
+    /// Whether the segment is complete.
     #[inline(always)]
     pub const fn is_whole(&self) -> bool {
         self.is_whole
@@ -176,20 +180,20 @@ impl<A: Address> Segment<A> {
         self.flags & (SYN | ACK | RST | FIN) == SYN
     }
 
-    /// Whether it acknowledges, and neither opens nor ends.
+    /// Whether it is an acknowledgement without SYN, RST or FIN.
     #[inline(always)]
     pub const fn acknowledges(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == ACK
     }
 
-    /// Bytes of the options in its header, at most 40.
+    /// The length of the options in its header, at most 40.
     #[inline(always)]
     pub const fn option_bytes(&self) -> u16 {
         let bytes = ((self.words >> 4) as u16).wrapping_mul(4);
         bytes.saturating_sub(HEADER_BYTES)
     }
 
-    /// Whether it is what is sent in answer to an acknowledgement of what was never sent.
+    /// Whether it is the usual answer to a wrong acknowledgement: a RST.
     #[inline(always)]
     pub const fn is_reset(&self) -> bool {
         self.flags & (SYN | RST | FIN) == RST
@@ -218,7 +222,7 @@ mod tests {
         };
         let whole = first_v4([0, 0], SYN, 20).unwrap();
         assert!(whole.is_whole());
-        // Of 8 bytes, the flags are in the next part.
+        // With 8 bytes, the flags are in the next fragment.
         for bytes in [8, 16, 20] {
             let parts = [
                 first(bytes).map(|it| (it.is_whole(), it.asks_for_connection())),

@@ -1,12 +1,12 @@
-//! What the challenge needs from the world.
+//! The environment of the challenge.
 
 use super::{Asked, Counted, Rules, Segment, Shared, Verified, cookie::Message};
 use crate::{Address, Instant};
 
-/// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
-/// else.
+/// The state of the challenge for sources of one family. Tables without a challenge have no rules,
+/// and receive no other calls.
 pub trait ChallengeState<A: Address> {
-    /// When it is on; `None` where there is no challenge.
+    /// The rules; `None` without a challenge.
     #[inline(always)]
     fn rules(&self) -> Option<&Rules> {
         None
@@ -18,92 +18,96 @@ pub trait ChallengeState<A: Address> {
         0
     }
 
-    /// Whether a segment acknowledges a cookie of a listener of this host.
+    /// Whether a segment acknowledges a cookie of a listener on this host.
     #[inline(always)]
     fn acknowledges_listener(&self, _: &Segment<A>) -> bool {
         false
     }
 
-    /// Takes one of what all CPUs share; `false` when it is spent.
+    /// Takes one from a shared budget. `false` if it is spent.
     #[inline(always)]
     fn takes(&self, _: Shared, _now: Instant) -> bool {
         false
     }
 
-    /// Whether a SYN, or a query, is judged as if there were no challenge, as far as this CPU knows what becomes of the next.
-    /// It takes one of those that the CPU has drawn where all are counted, and nothing where the source is verified. A share ends with its
-    /// second, and so does what another CPU does not know yet: that sources are challenged.
+    /// Whether a SYN or query is judged as if there were no challenge, by this CPU's knowledge
+    /// about the next packets. If all are counted, it takes one of the CPU's drawn share; for a
+    /// verified source it takes nothing. A share ends with its second, which is also when this CPU
+    /// learns that another one turned the challenge on.
     #[inline(always)]
     fn passes(&self, _: Asked, _source: &A, _now: Instant) -> bool {
         false
     }
 
-    /// The same of a SYN to a port of which no queries are challenged.
+    /// Like `passes`, for a SYN to a port whose queries are not challenged.
     #[inline(always)]
     fn passes_but_to_dns(&self, _now: Instant) -> bool {
         false
     }
 
-    /// Notes which SYNs to [targets](super::Targets), or queries, that come to this CPU are counted and no more, whatever they are.
+    /// Records which SYNs to [targets](super::Targets), or queries, are only counted on this CPU,
+    /// whatever they are.
     #[inline(always)]
     fn set_counted(&self, _: Asked, _: Option<Counted>) {}
 
-    /// Notes until when SYNs, or queries, of sources that this CPU knows as verified are not counted.
+    /// Records until when SYNs or queries of sources that this CPU knows as verified are not
+    /// counted.
     #[inline(always)]
     fn set_passes_verified(&self, _: Asked, _until: Instant) {}
 
-    /// Whether nobody is challenged, as far as this CPU knows.
+    /// Whether the challenge is off, as far as this CPU knows.
     #[inline(always)]
     fn is_idle(&self, _now: Instant) -> bool {
         false
     }
 
-    /// Notes until when nobody is.
+    /// Records until when the challenge is off.
     #[inline(always)]
     fn set_idle_until(&self, _until: Instant) {}
 
-    /// Forgets what becomes of the next packets, as sources are challenged from now on.
+    /// Discards all knowledge about the next packets, because the challenge is on from now.
     #[inline(always)]
     fn forget_next(&self) {}
 
-    /// Takes one of the answers to a source; `false` when it had enough of them.
+    /// Takes an answer to a source. `false` if it had enough.
     #[inline(always)]
     fn may_answer(&self, _source: &A, _now: Instant) -> bool {
         false
     }
 
-    /// Counts a question without an answer, as the answers are spent.
+    /// Counts a request that was not answered because the budget was spent.
     #[inline(always)]
     fn count_unanswered(&self) {}
 
-    /// Until when it is on, by what was seen last.
+    /// Until when it is on, as last seen.
     #[inline(always)]
     fn until(&self, _: Asked) -> Instant {
         Instant::default()
     }
 
-    /// Until when nobody is challenged, whatever comes.
+    /// Until when it is suspended.
     #[inline(always)]
     fn suspended_until(&self) -> Instant {
         Instant::default()
     }
 
-    /// Notes until when it is on.
+    /// Records until when it is on.
     #[inline(always)]
     fn set_until(&self, _: Asked, _until: Instant) {}
 
-    /// Notes since when it is on.
+    /// Records since when it is on.
     #[inline(always)]
     fn set_since(&self, _: Asked, _since: Instant) {}
 
-    /// Until when a source is, or was, verified.
+    /// Until when a source is verified, which may be in the past.
     #[inline(always)]
     fn verified(&self, _source: &A) -> Option<Verified> {
         None
     }
 
-    /// Whether this CPU knows a source as verified without a look into the table, where that is less work. Where verified sources are
-    /// preferred it knows those alone that [are](Self::is_acknowledged).
+    /// Whether this CPU knows a source as verified without reading the table, if that is cheaper.
+    /// If verified sources are preferred, it knows only those that are
+    /// [acknowledged](Self::is_acknowledged).
     #[inline(always)]
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
         if self.rules().is_some_and(Rules::prefers_verified) {
@@ -113,7 +117,8 @@ pub trait ChallengeState<A: Address> {
         }
     }
 
-    /// Whether a source is verified by more than a RST, so that what comes from its address is its own.
+    /// Whether a source was verified by more than a RST, so that packets from its address are its
+    /// own.
     #[inline(always)]
     fn is_acknowledged(&self, source: &A, now: Instant) -> bool {
         self.verified(source)
@@ -127,7 +132,7 @@ pub trait ChallengeState<A: Address> {
             .is_some_and(|verified| now < verified.until())
     }
 
-    /// Notes that a source is verified.
+    /// Records that a source is verified.
     #[inline(always)]
     fn verify(&self, _source: &A, _: Verified) {}
 }

@@ -1,4 +1,4 @@
-//! What connections have to ask for, to be challenged.
+//! The targets of connections that are challenged.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,7 +8,7 @@ use crate::{Address, Family, address::words};
 /// The most prefixes of a family.
 pub const TARGETS_MAX: usize = 8;
 
-/// A prefix of destinations: the address at its front, and the bits of it that count.
+/// A prefix of destinations: its first address and its mask.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 struct Target {
@@ -16,13 +16,13 @@ struct Target {
     mask: [u64; 2],
 }
 
-/// The one that all addresses are in.
+/// Contains all addresses.
 const ALL: Target = Target {
     front: [0, 0],
     mask: [0, 0],
 };
 
-/// One that no address is in.
+/// Contains no address.
 const NONE: Target = Target {
     front: [1, 0],
     mask: [0, 0],
@@ -36,7 +36,7 @@ impl Target {
         first == low & first_mask && (is_ipv4::<A>() || second == high & second_mask)
     }
 
-    /// What both have in common. No more bits count than those in which they are alike.
+    /// The common part: the longest mask in which both are equal.
     const fn in_common(&self, other: &Self) -> Self {
         let ([a_first, a_second], [b_first, b_second]) = (self.front, other.front);
         let ([a_mask, a_mask_second], [b_mask, b_mask_second]) = (self.mask, other.mask);
@@ -52,17 +52,17 @@ impl Target {
     }
 }
 
-/// Those of a family.
+/// The targets of a family.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 struct OfFamily {
-    /// What all have in common. Most addresses that are in none of them are compared with nothing else.
+    /// The common part of all. Most addresses outside are ruled out by this comparison alone.
     in_common: Target,
     prefixes: [Target; TARGETS_MAX],
 }
 
 impl OfFamily {
-    /// Those that this prefix includes.
+    /// Creates the targets with this prefix.
     const fn of(prefix: Target) -> Self {
         let mut prefixes = [NONE; TARGETS_MAX];
         prefixes[0] = prefix;
@@ -73,7 +73,7 @@ impl OfFamily {
     }
 }
 
-/// The destinations and ports to which connections are challenged: all where none is named.
+/// The destinations and ports to which connections are challenged: all if none is named.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Targets {
@@ -102,7 +102,7 @@ impl Targets {
         has_ports: 0,
     };
 
-    /// Those at one of these ports; 0 is none.
+    /// Restricts the targets to these ports; 0 is none.
     pub fn at_ports(self, ports: [u16; PORTS_MAX]) -> Self {
         let Some(named) = ports.into_iter().find(|port| *port != 0) else {
             return self;
@@ -114,7 +114,8 @@ impl Targets {
         }
     }
 
-    /// The same, and those that share the bits of a mask with an address. `None` where the family has as many as there may be.
+    /// Adds the addresses that share the bits of a mask with `address`. `None` if the family has
+    /// the maximum.
     pub fn with<A: Address>(mut self, address: A, mask: A) -> Option<Self> {
         let target = Target {
             front: bits(address.masked(mask)),
@@ -135,7 +136,7 @@ impl Targets {
         Some(self)
     }
 
-    /// Whether none is named: connections are challenged wherever they go.
+    /// Whether no target is named, so that all connections are challenged.
     pub const fn are_all(&self) -> bool {
         self.has_prefixes == 0 && self.has_ports == 0
     }
@@ -157,7 +158,7 @@ impl Targets {
     }
 }
 
-/// What is compared of an address: all of it is in the first word where that has room for it.
+/// The compared bits of an address: an IPv4 address fits into the first word.
 #[inline(always)]
 fn bits<A: Address>(address: A) -> [u64; 2] {
     if is_ipv4::<A>() {
@@ -224,7 +225,7 @@ mod tests {
             ([198, 51, 101, 0], false),
             ([203, 0, 113, 9], true),
             ([203, 0, 113, 8], false),
-            // What the rest of the places is filled with is no address.
+            // The filler of unused entries is no address.
             ([0, 0, 0, 0], false),
             ([1, 0, 0, 0], false),
             ([0, 0, 0, 1], false),

@@ -32,7 +32,7 @@ fn who_brings_the_cookie_back_is_verified_until_that_ends() {
         );
     }
     assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
-    // A second time it proves nothing: it is judged as any other.
+    // The second time it proves nothing, and is judged like any other.
     assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Unasked);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
     let ends = START + 600 * SECOND;
@@ -118,7 +118,7 @@ fn where_classes_are_named_their_syns_alone_are_challenged_and_counted() {
     assert_eq!(judge(&world, SYN, other), Outcome::Unasked);
     assert_eq!(judge(&world, SYN, ClassSet::NONE), Outcome::Unasked);
     assert_eq!(judge(&world, SYN, web.union(other)), Outcome::Challenged);
-    // A proof is one of whatever class.
+    // A proof may be of any class.
     let cookie = world.cookie_of(SOURCE, START);
     let of_none = |_: bool| ClassSet::NONE;
     assert_eq!(
@@ -146,12 +146,13 @@ fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
     assert_eq!(challenged(START, 100), 0);
     assert_eq!(challenged(START, 50), 50);
     assert_eq!(world.on[0].get().since_ns, START);
-    // It is on: in the next seconds nobody passes, and while too many ask it stays on.
+    // It is on: in the next seconds no source passes, and while there are too many requests it
+    // stays on.
     for second in 1..=30 {
         assert_eq!(challenged(START + second * SECOND, 500), 500);
     }
     assert_eq!(world.on[0].get().since_ns, START);
-    // Few ask: it is off after the hold.
+    // With few requests, it is off after the hold.
     let quiet = START + 31 * SECOND;
     let ends = world.on[0].get().until_ns;
     assert!(ends >= START + 30 * SECOND + HOLD_NS - HOLD_NS / 16);
@@ -161,7 +162,8 @@ fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
     assert_eq!(challenged(ends, 50), 0);
 }
 
-/// Whose answers or all answers are spent is judged as if there were no challenge.
+/// When the answers to a source or all answers are spent, packets are judged as if there were no
+/// challenge.
 #[test]
 fn a_source_gets_few_answers_a_second_and_all_together_no_more_than_the_budget() {
     let world = World::new(None, 50);
@@ -196,7 +198,8 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
     assert_eq!(of_packet(&world, START), Outcome::Unverified);
     assert_eq!(world.judge(SOURCE, ACK, 7, START), Outcome::Unverified);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
-    // A live host sends a RST to whoever forges its address: it is not challenged any more, and goes first in nothing.
+    // A live host sends a RST to a forger's target: it is not challenged any more, but is not
+    // preferred.
     let cookie = world.cookie_of(SOURCE, START);
     assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
     for _ in 0..2 {
@@ -211,7 +214,7 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
     let ends = START + 600 * SECOND;
     assert_eq!(of_packet(&world, ends), Outcome::Unverified);
-    // A SYN that the budgets leave unanswered is one of the rest.
+    // A SYN that the budgets leave unanswered belongs to the rest.
     let world = World {
         rules: Some(world.rules.unwrap()),
         ..World::new(None, 1_000)
@@ -220,7 +223,7 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
         assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
     }
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unverified);
-    // While nobody is challenged, nobody is behind others.
+    // While the challenge is off, no source is preferred.
     let world = preferring(Some(1));
     assert_eq!(of_packet(&world, START), Outcome::Unasked);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
@@ -243,12 +246,12 @@ fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
     let world = querying(When::Never, When::Always);
     assert_eq!(world.ask(53, true, START), Outcome::Challenged);
     assert_eq!(world.ask(5353, true, START), Outcome::Challenged);
-    // What cannot be answered, and what goes elsewhere.
+    // Queries that cannot be answered, and packets to other ports.
     assert_eq!(world.ask(53, false, START), Outcome::Unasked);
     for port in [0, 54] {
         assert_eq!(world.ask(port, true, START), Outcome::Unasked);
     }
-    // A connection to another port is none that is challenged.
+    // Connections to other ports are not challenged.
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
     let to_dns = |flags, sequence| {
         let mut segment = segment(SOURCE, flags, sequence);
@@ -288,7 +291,7 @@ fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_
     assert_eq!(world.ask(53, true, later), Outcome::Challenged);
     assert_eq!(world.on[1].get().since_ns, START);
     assert_eq!(world.ask(53, true, START + HOLD_NS), Outcome::Unasked);
-    // Nobody is challenged for connections meanwhile.
+    // The challenge of connections is off.
     assert_eq!(world.on[0].get(), On::default());
 }
 
@@ -300,7 +303,7 @@ fn answers_to_queries_are_of_the_budgets_of_all_answers() {
         assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
     }
     assert_eq!(world.ask(53, true, START), Outcome::Unasked);
-    // What is left unanswered leaves the reserve of the node to verified sources.
+    // An unanswered packet leaves the reserve of the node to verified sources.
     let world = World {
         rules: Some(world.rules.unwrap().preferring_verified(true)),
         ..World::new(None, 1_000)
@@ -343,7 +346,7 @@ fn querying_at([one, other]: [u16; 2], connections: When, queries: When) -> Worl
     }
 }
 
-/// The sequence number of segments that the listener takes.
+/// The sequence number of segments that the listener accepts.
 const TAKEN: u32 = 77;
 
 /// The state of a challenge, of one CPU.
@@ -379,7 +382,7 @@ impl World {
         }
     }
 
-    /// The same by other rules.
+    /// With other rules.
     fn by(self, change: impl FnOnce(Rules) -> Rules) -> Self {
         Self {
             rules: self.rules.map(change),
@@ -387,7 +390,7 @@ impl World {
         }
     }
 
-    /// What is known at a glance, by the settings of the rules.
+    /// The quick decision, by the settings of the rules.
     fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Outcome> {
         let settings = self.rules.unwrap().at_a_glance(Settings::default());
         judge_quickly(&source, || frame, &flow(frame), settings, now, self)
@@ -426,7 +429,7 @@ impl World {
         }
     }
 
-    /// What may still be taken of each that all share.
+    /// The rest of each shared budget.
     fn left(&self) -> ([u64; 3], [Share; 3]) {
         let words = self.words.each_ref().map(|word| word.0.get());
         (words, self.own.borrow().shares)

@@ -12,7 +12,7 @@ pub const NO_VLAN: u32 = 4096;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Property {
-    /// What the packet is: [`Kind::index`].
+    /// The kind of packet: [`Kind::index`].
     Kind,
     /// The port it comes from, or [`NO_PORT`].
     SourcePort,
@@ -30,7 +30,7 @@ pub enum Property {
     Addresses,
     /// An octet of the IPv4 address it goes to, and above it the place of that. A packet has a value for each place.
     DestinationV4,
-    /// The same of IPv6.
+    /// The destination of an IPv6 packet.
     DestinationV6,
 }
 

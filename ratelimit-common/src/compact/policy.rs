@@ -1,4 +1,4 @@
-//! All limits of a policy at once: those that have a word, in a table.
+//! Charges all limits with a word in a policy, in a table.
 
 use super::{Place, SLOTS, Slots, check_new, find, place_new};
 use crate::{
@@ -12,11 +12,12 @@ pub trait Table {
     /// A set.
     type Set: Slots;
 
-    /// The set of a limit in which the source with this tag has its slot; `None` where the table has no such set. Each limit that
-    /// is asked for has a region: one without it would share the first set with whom that belongs to.
+    /// The set of a limit that contains the slot of the source with this tag. `None` if the table
+    /// has no such set. Each limit must have a region, otherwise it would use the first set of
+    /// another limit.
     fn set(&self, limit: &Limit, tag: u64) -> Option<Self::Set>;
 
-    /// [`find`], after which a verifier goes on once and not for each slot.
+    /// Calls [`find`] in a way that the verifier continues once, instead of once per slot.
     #[inline(always)]
     fn find(&self, set: &Self::Set, tag: u64, _: Instant) -> usize {
         find(set, tag)
@@ -25,19 +26,19 @@ pub trait Table {
     /// Counts a source that has claimed a slot.
     fn count_new(&self);
 
-    /// [`check_new`], wherever its code is kept.
+    /// Calls [`check_new`], possibly as a subprogram.
     #[inline(always)]
     fn check_new(&self, set: &Self::Set, limit: &Limit, at: Instant, cost: u64) -> Outcome {
         check_new(set, limit, at, cost)
     }
 
-    /// [`place_new`], wherever its code is kept.
+    /// Calls [`place_new`], possibly as a subprogram.
     #[inline(always)]
     fn place_new(&self, set: &Self::Set, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
         place_new(set, tag, limit, at, cost)
     }
 
-    /// Charges the word of a slot, wherever the code for that is kept. The outcome does not name the limit.
+    /// Charges the word of a slot, possibly as a subprogram. The outcome does not name the limit.
     #[inline(always)]
     fn charge(
         &self,
@@ -55,8 +56,8 @@ pub trait Table {
     }
 }
 
-/// Charges a packet of the source with this tag to a policy without logs: as [`charge::charge_words`] does with its words, with
-/// one search for each limit.
+/// Charges a packet of the source with this tag to a policy without logs, like
+/// [`charge::charge_words`], with one search per limit.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a slot is at most SLOTS")]
 pub fn charge_all(

@@ -1,8 +1,9 @@
-//! A set: the eight slots among which a source has one.
+//! A set of eight slots, one of which a source may have.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Slots of a set. With four, 3.7 % of the packets find their state gone where sources are half of the slots, with eight 0.8 %.
+/// Slots per set. If there are half as many sources as slots, 3.7 % of packets find their state
+/// gone with four slots per set, and 0.8 % with eight.
 pub const SLOTS: usize = 8;
 
 /// A source's tag, and the word of its limit.
@@ -23,7 +24,7 @@ pub struct Slot {
 )]
 #[repr(C)]
 pub struct Set {
-    /// Its slots, in no order.
+    /// The slots, in no particular order.
     pub slots: [Slot; SLOTS],
 }
 const _: () = assert!(size_of::<Set>() == 128);
@@ -33,25 +34,25 @@ pub trait Slots {
     /// The tag of a slot.
     fn tag(&self, slot: usize) -> u64;
 
-    /// Puts the tag `new` in place of `current`.
+    /// Replaces the tag `current` by `new`.
     ///
     /// # Errors
     ///
-    /// The tag that stands there in truth.
+    /// The current tag.
     fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
 
     /// The word of a slot.
     fn word(&self, slot: usize) -> u64;
 
-    /// Puts the word `new` in place of `current`.
+    /// Replaces the word `current` by `new`.
     ///
     /// # Errors
     ///
-    /// The word that stands there in truth.
+    /// The current word.
     fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
 }
 
-/// The slot of a source; [`SLOTS`] when it has none.
+/// The slot of a source, or [`SLOTS`] if it has none.
 #[inline(always)]
 pub fn find(set: &impl Slots, tag: u64) -> usize {
     for slot in 0..SLOTS {
@@ -62,15 +63,16 @@ pub fn find(set: &impl Slots, tag: u64) -> usize {
     SLOTS
 }
 
-/// What tells a slot is the lower half of its tag, as the upper half has led to the set. Two sources of a set share a slot as one,
-/// where chance wills it, which is one in 2^32.
+/// Slots are distinguished by the lower half of the tag, because the upper half selects the set.
+/// Two sources of a set share a slot with a probability of 2^-32.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
 const fn is_same(tag: u64, other: u64) -> bool {
     tag as u32 == other as u32
 }
 
-/// The slot with the least debt: an empty one, else that whose word comes first, counted from `origin`.
+/// The slot with the least debt: an empty one, otherwise the one with the lowest word relative to
+/// `origin`.
 #[inline(always)]
 pub fn least(set: &impl Slots, origin: u64) -> usize {
     let mut least = 0;

@@ -1,8 +1,9 @@
-//! The tag of a source: its key, mixed so that nobody who lacks the seeds can choose where a source lies.
+//! The tag of a source: its key, mixed so that its set cannot be chosen without knowing the seeds.
 //!
-//! The mix is a bijection of 64 bits: no two sources have one tag, and user space reads the source back out of it. Two
-//! rounds of a multiplication and a shift, as in the finalizer of `MurmurHash3` (Appleby) and splitmix64 (Steele, Lea, Flood,
-//! OOPSLA 2014). The multipliers are drawn when the table is made.
+//! The mix is a bijection of 64 bits: no two sources have the same tag, and user space can invert
+//! it. Two rounds of a multiplication and a shift, as in the finalizer of `MurmurHash3` (Appleby)
+//! and splitmix64 (Steele, Lea, Flood, OOPSLA 2014). The multipliers are drawn when the table is
+//! created.
 
 /// The seeds: two odd multipliers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,7 +16,7 @@ const HALF: u32 = 32;
 const BETWEEN: u32 = 29;
 
 impl Mix {
-    /// The mix of two random numbers, which are made odd: then a multiplication loses nothing.
+    /// Creates a mix from two random numbers, made odd so that multiplication is invertible.
     #[inline(always)]
     pub const fn new(seeds: [u64; 2]) -> Self {
         let [first, second] = seeds;
@@ -25,7 +26,7 @@ impl Mix {
         }
     }
 
-    /// The tag of a key. That of 0 is 0, so an empty slot is one of the key 0 that has used nothing.
+    /// The tag of a key. The tag of 0 is 0, so an empty slot is one of the key 0 without usage.
     #[inline(always)]
     pub const fn tag(self, key: u64) -> u64 {
         let tag = (key ^ key.wrapping_shr(HALF)).wrapping_mul(self.first);
@@ -42,7 +43,8 @@ impl Mix {
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's method: each step doubles the bits that are right, from 3.
+/// The inverse of an odd number modulo 2^64, by Newton's method: each step doubles the correct
+/// bits, starting at 3.
 const fn inverse(odd: u64) -> u64 {
     let mut inverse = odd;
     let mut bits = 3u32;
@@ -71,8 +73,8 @@ mod tests {
         }
     }
 
-    /// With seeds as they are drawn, neighbours are spread as if at random. By Poisson, 0.27 of the sets stay without one
-    /// of as many neighbours as 1.3 times the sets.
+    /// With random seeds, neighbours are spread like random keys. By Poisson, 0.27 of the sets get
+    /// none of 1.3 times as many neighbours.
     #[test]
     fn neighbours_are_spread_over_the_sets() {
         const SETS: usize = 10_000;

@@ -1,4 +1,5 @@
-//! What eviction promises, whatever the algorithm: with many more sources than slots, and times as they come.
+//! The promises of eviction for any algorithm, with many more sources than slots, and arbitrary
+//! times.
 
 use core::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -128,7 +129,7 @@ fn two_threads_that_bring_one_source_admit_its_limit_and_a_packet_each_at_most()
     }
 }
 
-/// Where a quarter of the slots are in use, as in the formula of the documentation.
+/// With a quarter of the slots in use, as in the formula of the documentation.
 #[test]
 fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_slots() {
     const SETS: u32 = 1_000;
@@ -162,7 +163,8 @@ fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_
 }
 
 proptest! {
-    /// Of 24 sources, three times as many as slots, none gets more than its promise, at any time of any clock.
+    /// Of 24 sources, three times as many as slots, none gets more than promised, at any time of
+    /// any clock.
     #[test]
     fn eviction_gives_nobody_more_than_the_limit(
         limit in prop::sample::select(limits()),
@@ -174,7 +176,7 @@ proptest! {
         let mut now = start;
         let mut admitted: Vec<Vec<u64>> = vec![vec![]; 24];
         for (source, gap) in packets {
-            // Half of them are of one that does not care.
+            // Half of them are of a source that ignores its limit.
             let source = source.saturating_sub(24);
             now = now.wrapping_add(share(WINDOW_NS / AMOUNT, gap.powi(4) * 5.0 / crowd));
             let before = set.read();
@@ -199,8 +201,8 @@ proptest! {
 }
 
 proptest! {
-    /// Each change keeps what was used, also of those that were evicted before it: across one change nobody gets more than the larger of
-    /// two limits admits.
+    /// Each change keeps usage, also that of sources evicted before it: across one change, no
+    /// source gets more than the larger of two limits admits.
     #[test]
     fn eviction_and_another_amount_give_nobody_more_than_the_larger_limit(
         which in 0usize..3,
@@ -248,15 +250,15 @@ proptest! {
     }
 }
 
-/// The most packets from the first to the last of any that lie so far apart.
+/// The most that is admitted between any two packets this far apart, including both.
 fn most_in(limit: &Limit, span_ns: u64) -> u64 {
     most_of(limit, AMOUNT, span_ns)
 }
 
-/// The same of a limit of `amount` in a window.
+/// The same bound for a limit of `amount` per window.
 fn most_of(limit: &Limit, amount: u64, span_ns: u64) -> u64 {
     match limit.algorithm() {
-        // Windows are known to a tick.
+        // Windows are known with the precision of a tick.
         Algorithm::FixedWindow(window) => {
             let span = span_ns + 2 * window.tick_ns();
             2 * amount + (amount * span).div_ceil(WINDOW_NS)

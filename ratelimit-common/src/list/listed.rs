@@ -1,10 +1,10 @@
-//! What the lists say about an address at one time.
+//! The lists' rules for an address at one time.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{ALLOWED, BANNED, DESTINATION_SHIFT, END_SHIFT, FOUND, HAS_POLICY, POLICY, PROTECTED};
 
-/// All of it in one word, which is 0 where there is no entry.
+/// All rules in one word, which is 0 without an entry.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -15,7 +15,7 @@ impl Listed {
     /// There is no entry.
     pub const NONE: Self = Self(0);
 
-    /// That of [`Self::to_bits`].
+    /// Decodes [`Self::to_bits`].
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -51,7 +51,7 @@ impl Listed {
         self.0 & PROTECTED != 0
     }
 
-    /// The index of its policy; `None` stands for the default policy.
+    /// The policy index; `None` for the default policy.
     #[inline(always)]
     pub const fn policy(self) -> Option<u32> {
         if self.0 & HAS_POLICY == 0 {
@@ -61,7 +61,7 @@ impl Listed {
         }
     }
 
-    /// The index of the policy of packets that go to the address; `None` where they have none.
+    /// The policy index of packets to the address, if there is one.
     #[inline(always)]
     pub const fn destination(self) -> Option<u32> {
         match (self.0 >> DESTINATION_SHIFT & 0xffff) as u32 {
@@ -70,7 +70,7 @@ impl Listed {
         }
     }
 
-    /// The slot in which packets are counted that it decides about; 0 for none.
+    /// The slot that counts packets decided by these rules; 0 for none.
     #[inline(always)]
     pub const fn slot(self) -> u16 {
         (self.0 >> END_SHIFT & 0xffff) as u16

@@ -1,11 +1,13 @@
-//! The per-CPU lookup cache: answers of the lists.
+//! The per-CPU cache of list lookups.
 //!
-//! To ask the lists about an address takes a call, and a lookup in a hash map for each length of prefixes that is worth one. A
-//! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in two small tables: one by address, which
-//! answers first, and one by prefix, where many addresses share an answer. Each answer has the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
-//! when it has. While it is odd nothing is cached, and what was cached under another one counts no more. Where user
-//! space dies between the two, packets are judged by the lists themselves. An answer is for packets of one
-//! [generation](crate::generation) alone.
+//! A lookup takes a call, and an access to a hash map for each prefix length that may match. A
+//! source that sends many packets gets the same result each time. So a CPU keeps recent results in
+//! two small tables: one by address, which is consulted first, and one by prefix, where many
+//! addresses share a result. Each result has the number of the lists' state in which it was found.
+//! User space makes the number odd before it changes a list, and even again afterwards. While it is
+//! odd, nothing is cached, and results of other states are ignored. If user space dies in between,
+//! every packet looks the lists up. A result is only valid for packets of one
+//! [generation](crate::generation).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -18,24 +20,26 @@ use crate::{
     refused,
 };
 
-/// The slots of a CPU and address family, in each of both tables.
+/// The slots per CPU and address family in each of the two tables.
 pub const SLOTS: usize = 128;
 
-/// The place of the number of the state among the words of the prefix-length filter, of which those up to the first of a level are free.
+/// The position of the state's number in the prefix-length filter, whose words before the first
+/// level are unused.
 pub const STATE: u32 = WIDTHS + 1;
 
-/// What was asked: which prefix of a level is the longest around an address.
+/// The key of a lookup: which prefix of a level is the longest around an address.
 ///
-/// All addresses get the same answer that share a word of the prefix-length filter and the first bits, up to the longest prefixes that the word
-/// knows. Where millions of addresses have one policy by a short prefix, that is a single answer.
+/// All addresses with the same word in the prefix-length filter and the same first bits, up to the
+/// longest prefixes in the word, get the same result. If millions of addresses have a policy by a
+/// short prefix, they share a single result.
 ///
-/// The word is the whole one, as it says what is looked up. A packet that still holds an older word asks another question, and
-/// its answer is none for those that come later.
+/// The key includes the whole word, because it determines the lookups. A packet that still has an
+/// older word uses another key, and its result is not used by later ones.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Question<A> {
     front: A,
     word: u64,
-    /// The number of the lists' state, the generation that is asked for, and the level.
+    /// The number of the lists' state, the generation, and the level.
     about: u64,
 }
 
@@ -45,16 +49,17 @@ pub struct Question<A> {
 )]
 #[repr(C)]
 pub struct CachedAnswer {
-    /// The front, as [`Address::octets`].
+    /// The first bits, as [`Address::octets`].
     front: [u8; 16],
     word: u64,
     about: u64,
     answer: Answer,
 }
 
-/// A slot: an address, and what the lists say about it.
+/// A slot: an address and its rules.
 ///
-/// Its state was read before the first word of the prefix-length filter, so no packet keeps what it found with an older word.
+/// Its state was read before the first word of the prefix-length filter, so no packet stores a
+/// result found with an older word.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -62,18 +67,18 @@ pub struct CachedAnswer {
 pub struct CachedAddress {
     address: [u64; 2],
     about: u64,
-    /// From when on it says that, in nanoseconds since boot, and for how long. A packet may be of an earlier time: CPUs read their
-    /// clocks some time before they look here.
+    /// The time from which the rules apply, in nanoseconds since boot, and their duration. A packet
+    /// may be of an earlier time: CPUs read their clocks some time before they look here.
     from_ns: u64,
     for_ns: u64,
     listed: Listed,
 }
 
-/// The slots of a CPU and address family for the policies of destinations.
+/// The slots per CPU and address family for the policies of destinations.
 pub const DESTINATIONS: usize = 512;
 
-/// A slot: an address, and the policy of packets that go there. Lists that name few destinations are asked about each packet, so the answer is
-/// found by the address alone, without a call.
+/// A slot: an address and the policy of packets to it. Lists with few destinations are consulted
+/// for each packet, so the slot is found by the address alone, without a call.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -81,17 +86,17 @@ pub const DESTINATIONS: usize = 512;
 pub struct CachedDestination {
     address: [u64; 2],
     about: u64,
-    /// The index of the policy, as [`in_place::destination`](crate::in_place::destination) answers it.
+    /// The policy index, as returned by [`in_place::destination`](crate::in_place::destination).
     policy: u64,
 }
 
-/// What a CPU keeps.
+/// The caches of a CPU.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Cached {
-    /// Answers of the lists about prefixes.
+    /// Results by prefix.
     pub answers: [CachedAnswer; SLOTS],
-    /// Answers of the lists about addresses.
+    /// Results by address.
     pub addresses: [CachedAddress; SLOTS],
     /// Policies of destinations.
     pub destinations: [CachedDestination; DESTINATIONS],
@@ -99,28 +104,29 @@ pub struct Cached {
     pub refused: refused::Filter,
 }
 
-/// The most that the kernel keeps in an element for each CPU (`PCPU_MIN_UNIT_SIZE`).
+/// The largest per-CPU element in the kernel (`PCPU_MIN_UNIT_SIZE`).
 const ELEMENT_BYTES_MAX: usize = 32 << 10;
 const _: () = assert!(size_of::<Cached>() <= ELEMENT_BYTES_MAX);
 
 const IS_USED: u64 = 1 << 24;
 const OF_SECOND: u64 = 1 << 25;
 
-/// Above them stands the number of the state. It is even, so its lowest bit is free for [`OF_SECOND`].
+/// The state's number is above them. It is even, so its lowest bit is free for [`OF_SECOND`].
 const STATE_SHIFT: u32 = 25;
 
 /// A state in which nothing is cached.
 pub const CHANGING: u64 = 1;
 
-/// Whether user space is not at changing the lists.
+/// Whether user space is not changing the lists.
 #[inline(always)]
 pub const fn is_settled(state: u64) -> bool {
     state & CHANGING == 0
 }
 
 impl<A: Address> Question<A> {
-    /// The question about `address`, whose word in the prefix-length filter is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
-    /// the lists in this state, by packets of this generation.
+    /// Creates the key for `address`, whose word in the prefix-length filter is `word`, at a level,
+    /// encoded by [`Level::lengths_to_bits`], for the lists in this state and packets of this
+    /// generation.
     #[inline(always)]
     pub fn new(state: u64, generation: Generation, level: u64, word: u64, address: A) -> Self {
         Self {
@@ -131,16 +137,17 @@ impl<A: Address> Question<A> {
         }
     }
 
-    /// The slot that it has among [`SLOTS`].
+    /// Its slot among [`SLOTS`].
     #[inline(always)]
     pub fn slot(&self) -> usize {
-        // The word as well, or the networks that a prefix spans would have one slot for all their words.
+        // Including the word, as otherwise the networks of a prefix would share one slot for all
+        // their words.
         let word = self.word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49;
         (self.front.filter_bit() ^ word as u32) as usize & (SLOTS - 1)
     }
 }
 
-/// The number of the lists' state and the generation, with a bit that tells a slot from a free one.
+/// The number of the lists' state and the generation, with a bit that marks a used slot.
 #[inline(always)]
 const fn about(state: u64, generation: Generation) -> u64 {
     let generation = match generation {
@@ -151,7 +158,7 @@ const fn about(state: u64, generation: Generation) -> u64 {
 }
 
 impl CachedAddress {
-    /// What was found for an address at `now`.
+    /// Stores the result for an address at `now`.
     #[inline(always)]
     pub fn new<A: Address>(
         address: A,
@@ -169,7 +176,7 @@ impl CachedAddress {
         }
     }
 
-    /// What the lists say about `address` at `now`; `None` where it is not cached.
+    /// Returns the rules for `address` at `now`, if they are cached.
     #[inline(always)]
     pub fn answer<A: Address>(
         &self,
@@ -184,7 +191,7 @@ impl CachedAddress {
         is_of.then_some(self.listed)
     }
 
-    /// The slot that an address has among [`SLOTS`].
+    /// The slot of an address among [`SLOTS`].
     #[inline(always)]
     pub fn slot<A: Address>(address: A) -> usize {
         address.filter_bit() as usize & (SLOTS - 1)
@@ -192,7 +199,7 @@ impl CachedAddress {
 }
 
 impl CachedDestination {
-    /// The policy that was found for an address.
+    /// Stores the policy for an address.
     #[inline(always)]
     pub fn new<A: Address>(address: A, state: u64, generation: Generation, policy: u32) -> Self {
         Self {
@@ -202,7 +209,7 @@ impl CachedDestination {
         }
     }
 
-    /// The index of the policy of packets to `address`; `None` where it is not cached.
+    /// Returns the policy index of packets to `address`, if it is cached.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "it was an index")]
     pub fn policy<A: Address>(
@@ -215,7 +222,7 @@ impl CachedDestination {
         is_of.then_some(self.policy as u32)
     }
 
-    /// The slot that an address has among [`DESTINATIONS`].
+    /// The slot of an address among [`DESTINATIONS`].
     #[inline(always)]
     pub fn slot<A: Address>(address: A) -> usize {
         address.filter_bit() as usize & (DESTINATIONS - 1)
@@ -223,7 +230,7 @@ impl CachedDestination {
 }
 
 impl CachedAnswer {
-    /// An answer that was found.
+    /// Stores a result.
     #[inline(always)]
     pub fn new<A: Address>(question: &Question<A>, answer: Answer) -> Self {
         Self {
@@ -234,7 +241,7 @@ impl CachedAnswer {
         }
     }
 
-    /// What the lists say; `None` where it is not cached.
+    /// Returns the result, if it is cached.
     #[inline(always)]
     pub fn answer<A: Address>(&self, question: &Question<A>) -> Option<Answer> {
         if self.about != question.about
@@ -247,8 +254,9 @@ impl CachedAnswer {
     }
 }
 
-/// Whether an answer that was found at `now` is kept: those of an eighth of all times are. A source that sends many packets has
-/// its slot soon, and of many sources that send few, which find their slots taken by others, most write nothing.
+/// Whether a result found at `now` is stored, which is so for an eighth of all times. A source that
+/// sends many packets soon has its slot. With many sources that send few packets each, and evict
+/// each other's slots, most write nothing.
 #[inline(always)]
 pub const fn is_kept(now: Instant) -> bool {
     now.as_nanos() & 0x7000 == 0

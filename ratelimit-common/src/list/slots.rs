@@ -1,13 +1,14 @@
-//! Where packets are counted that a list entry decides about.
+//! The slots that count packets decided by a list entry.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const SLOT: u64 = 0xffff;
 
-/// Where the index of the policy of a destination stands, plus one. It is no slot, and has no other place in an entry.
+/// The position of the policy index of a destination, plus one. It is no slot, but an entry has no
+/// other place for it.
 const DESTINATION_SHIFT: u32 = 48;
 
-/// A slot for the allow, the ban and the policy of an entry, 0 for none.
+/// The slots of the allow, the ban and the policy of an entry, 0 for none.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -15,18 +16,18 @@ const DESTINATION_SHIFT: u32 = 48;
 pub struct Slots(u64);
 
 impl Slots {
-    /// These slots.
+    /// Creates these slots.
     pub const fn new(allow: u16, ban: u16, policy: u16) -> Self {
         Self(policy as u64 | (ban as u64) << 16 | (allow as u64) << 32)
     }
 
-    /// The same beside the policy of a destination.
+    /// Adds the policy of a destination.
     pub(super) fn with_destination(self, policy: Option<u32>) -> Self {
         let number = policy.map_or(0, |index| u64::from(index).wrapping_add(1) & SLOT);
         Self(self.without_destination().0 | number << DESTINATION_SHIFT)
     }
 
-    /// The same without it.
+    /// Removes the policy of a destination.
     pub(super) const fn without_destination(self) -> Self {
         Self(self.0 & !(SLOT << DESTINATION_SHIFT))
     }
@@ -37,19 +38,19 @@ impl Slots {
         (self.0 >> DESTINATION_SHIFT) as u16
     }
 
-    /// That of the allow.
+    /// The slot of the allow.
     #[inline(always)]
     pub const fn allow(self) -> u16 {
         (self.0 >> 32 & SLOT) as u16
     }
 
-    /// That of the ban.
+    /// The slot of the ban.
     #[inline(always)]
     pub const fn ban(self) -> u16 {
         (self.0 >> 16 & SLOT) as u16
     }
 
-    /// That of the policy.
+    /// The slot of the policy.
     #[inline(always)]
     pub const fn policy(self) -> u16 {
         (self.0 & SLOT) as u16

@@ -1,22 +1,22 @@
-//! What the addresses of a packet say together, as far as classes ask for it.
+//! Properties of a packet's pair of addresses that classes use.
 
 use crate::Address;
 
-/// Whether nobody sends a packet with such addresses, a bit for each reason.
+/// Reasons why no host sends a packet with such addresses, one bit each.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Addresses(u32);
 
 impl Addresses {
-    /// The number of values that [`bits`](Self::bits) has.
+    /// The number of values of [`bits`](Self::bits).
     pub const COUNT: u32 = 1 << 2;
 
-    /// It comes from where it goes to.
+    /// The source equals the destination.
     pub const LAND: Self = Self(1 << 0);
 
-    /// Its source is an address that no host sends from: see [`Address::is_bogon`].
+    /// No host uses this source on a network: see [`Address::is_bogon`].
     pub const BOGON: Self = Self(1 << 1);
 
-    /// Those of a packet.
+    /// Returns the reasons for a packet.
     #[inline(always)]
     pub fn of<A: Address>([source, destination]: [A; 2]) -> Self {
         let land = if source.difference(&destination) == 0 {

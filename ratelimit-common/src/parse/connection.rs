@@ -1,4 +1,4 @@
-//! Both ends of a TCP connection or of a UDP datagram: what its socket is found by.
+//! The ends of a TCP connection or of a UDP datagram, by which its socket is found.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -10,32 +10,32 @@ use super::{
 };
 use crate::{Address, Cursor};
 
-/// The ends as they stand in a packet, in network order; laid out as `bpf_sock_tuple` of linux/bpf.h.
+/// The ends as in a packet, in network order; laid out like `bpf_sock_tuple` of linux/bpf.h.
 #[derive(
     Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
 )]
 #[repr(C)]
 pub struct Connection<A> {
-    /// Where the packet comes from, and where it goes to.
+    /// The source and the destination.
     pub addresses: [A; 2],
-    /// The ports likewise.
+    /// The ports of the source and the destination.
     pub ports: [[u8; 2]; 2],
 }
 const _: () = assert!(size_of::<Connection<crate::Ipv4>>() == 12);
 const _: () = assert!(size_of::<Connection<crate::Ipv6>>() == 36);
 
-/// Of which packets the ends are wanted.
+/// Packets whose ends are looked up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Wanted {
-    /// Of whole TCP segments.
+    /// Complete TCP segments.
     Segment = 0,
-    /// Of UDP datagrams, and of the first fragments of some.
+    /// UDP datagrams, and their first fragments.
     Datagram = 1,
 }
 
 impl Wanted {
-    /// Those with this number.
+    /// Decodes the number.
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -46,9 +46,10 @@ impl Wanted {
 }
 
 impl<A: Address> Connection<A> {
-    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is of another family, none of those that are
-    /// `wanted`, or its ports are cut off. Of a tunnel that is looked into, they are those of the packet inside. Extension headers
-    /// are looked through by `walk`, wherever its code is kept, and `within` keeps the upper layer where the frame can be read.
+    /// The connection of the packet in `frame`, a cursor at its beginning. `None` if it is of
+    /// another family or not `wanted`, or its ports are cut off. For a tunnel that is unwrapped, it
+    /// is that of the inner packet. `walk` skips extension headers, possibly as a subprogram, and
+    /// `within` keeps the upper layer where the frame can be read.
     #[inline(always)]
     pub fn of<'a>(
         frame: Cursor<'a>,

@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, Unaligned};
 
 use crate::{Cursor, DropReason, class::NO_VLAN};
 
-/// The most VLAN tags that are looked through: a service tag and a customer tag (802.1ad).
+/// The most VLAN tags that are parsed: a service tag and a customer tag (802.1ad).
 pub const VLAN_TAGS_MAX: usize = 2;
 
 /// The type of a frame that carries IPv4.
@@ -34,15 +34,16 @@ struct Vlan {
     ethertype: [u8; 2],
 }
 
-/// Moves behind the Ethernet header and its tags, and answers the type of what stands there.
+/// Skips the Ethernet header and its tags, and returns the type of the payload.
 ///
 /// # Errors
 ///
-/// Why it cannot be said what the frame carries.
+/// Why the payload cannot be determined.
 #[inline(always)]
 pub fn ethertype(cursor: &mut Cursor<'_>) -> Result<u16, DropReason> {
     let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;
-    // Most frames. They are compared before the bytes are swapped, or LLVM would compare with each kind of tag first.
+    // Most frames. The bytes are compared before they are swapped, or LLVM would compare all kinds
+    // of tags first.
     for usual in [ETHERTYPE_IPV4, ETHERTYPE_IPV6] {
         if header.ethertype == usual.to_be_bytes() {
             return Ok(usual);
@@ -62,7 +63,8 @@ pub fn ethertype(cursor: &mut Cursor<'_>) -> Result<u16, DropReason> {
     Ok(ethertype)
 }
 
-/// The outermost VLAN of the frame at `cursor`, or [`NO_VLAN`]. A tag of priority alone (802.1p) says 0.
+/// The outermost VLAN of the frame at `cursor`, or [`NO_VLAN`]. A priority tag (802.1p) has the
+/// VLAN 0.
 #[inline(always)]
 pub fn vlan(mut cursor: Cursor<'_>) -> u32 {
     match cursor.take::<Ethernet>() {

@@ -1,4 +1,4 @@
-//! What only classes ask for of the headers below the transport header. It is read again for them.
+//! Header fields below the transport header that only classes use. They are parsed separately.
 
 use super::{
     Inner, LinkLayer, Payload, addresses::Addresses, ethernet, ipv4, ipv6, network,
@@ -6,19 +6,20 @@ use super::{
 };
 use crate::{Cursor, class::NO_VLAN};
 
-/// What the headers of link and network say.
+/// The fields of the link and network headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Headers {
     /// The outermost VLAN, or [`NO_VLAN`].
     pub vlan: u32,
-    /// What the network header says.
+    /// Numbers in the network header.
     pub numbers: Numbers,
-    /// What its addresses say.
+    /// Properties of its addresses.
     pub addresses: Addresses,
 }
 
-/// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0. Of a tunnel that is looked into, the VLAN
-/// is that outside, and all else is that of the packet inside.
+/// Reads the headers of the IP packet in `frame`, a cursor at its beginning. Missing fields count
+/// as 0. For a tunnel that is unwrapped, the VLAN is the outer one, and everything else is of the
+/// inner packet.
 #[inline(always)]
 pub fn read(frame: Cursor<'_>, link_layer: LinkLayer, inner: Inner) -> Headers {
     let vlan = match link_layer {

@@ -1,4 +1,5 @@
-//! The IPv4 header (RFC 791). Its source address stands at the same place whatever its options and fragments are.
+//! The IPv4 header (RFC 791). Options and fragments do not affect the position of the source
+//! address.
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
@@ -29,7 +30,7 @@ struct Header {
 pub const HEADER_BYTES: u16 = 20;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 
-/// The flow of the packet at `cursor`; `None` when its header is cut.
+/// The flow of the packet at `cursor`. `None` if its header is truncated.
 #[inline(always)]
 pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
     let start = cursor.offset();
@@ -46,14 +47,15 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
     })
 }
 
-/// Where the packet at `cursor` comes from, and where it goes to; `None` when its header is cut.
+/// The source and destination of the packet at `cursor`. `None` if its header is truncated.
 #[inline(always)]
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv4; 2]> {
     let header: &Header = cursor.take()?;
     Some([header.source, header.destination])
 }
 
-/// What the header at `cursor` says of the packet's bytes, its time to live and its type of service; 0 when it is cut.
+/// The length, the time to live and the type of service in the header at `cursor`; 0 if it is
+/// truncated.
 #[inline(always)]
 pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let Some(header) = cursor.take::<Header>() else {
@@ -63,8 +65,8 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     Numbers::new(length, header.time_to_live, header.service)
 }
 
-/// Returns the length of the packet at `cursor` from its header, and 0 where that is cut. A length of 0 in the header means a
-/// coalesced segment (BIG TCP): the answer is then more than any packet has.
+/// The length of the packet at `cursor` from its header, and 0 if that is truncated. A length of 0
+/// in the header means a coalesced segment (BIG TCP): the result is then more than any packet has.
 #[inline(always)]
 pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
     cursor.take::<Header>().map_or(0, |header| {
@@ -74,8 +76,8 @@ pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
 }
 
 impl Header {
-    /// The bytes of the header and its options, which it counts in words of 4. Fewer than 5 are an error, at which every
-    /// network stack drops the packet.
+    /// The length of the header with its options, in words of 4 bytes in the header. Every network
+    /// stack drops a packet with fewer than 5.
     #[inline(always)]
     const fn bytes(&self) -> u16 {
         ((self.version_and_length & 0x0f) as u16).wrapping_mul(4)

@@ -6,13 +6,15 @@ use super::numbers::Numbers;
 use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 
-/// The most extension headers that are looked through. RFC 8200 allows each of seven kinds once, destination options twice.
+/// The most extension headers that are parsed. RFC 8200 allows each of seven kinds once,
+/// destination options twice.
 pub const EXTENSION_HEADERS_MAX: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
-/// The bits of a fragment's offset, in the third and fourth byte of its header, and the one that says that others follow.
+/// The bits of a fragment's offset in the third and fourth byte of its header, and the bit for more
+/// fragments.
 const FRAGMENT_OFFSET: u16 = 0xfff8;
 const MORE_FRAGMENTS: u16 = 1;
 const AUTHENTICATION: u8 = 51;
@@ -22,7 +24,7 @@ const MOBILITY: u8 = 135;
 
 /// Router solicitation, router advertisement, neighbour solicitation, neighbour advertisement, redirect (RFC 4861, 4).
 const NEIGHBOUR_DISCOVERY: core::ops::RangeInclusive<u8> = 133..=137;
-/// A packet with this hop limit was sent on the link: routers lower it (RFC 4861, 3.1).
+/// A packet with this hop limit was sent on the link: routers decrement it (RFC 4861, 3.1).
 const HOP_LIMIT_ON_LINK: u8 = 255;
 
 #[derive(FromBytes, Immutable, Unaligned)]
@@ -48,17 +50,17 @@ struct Extension {
     first: [u8; 2],
 }
 
-/// What stands behind the extension headers.
+/// The result of skipping the extension headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Walk {
-    /// The upper layer, or the header at which the walk ended.
+    /// The upper layer, or the header at which parsing ended.
     pub upper: UpperLayer,
-    /// Whether all extension headers were looked through.
+    /// Whether all extension headers were skipped.
     pub is_complete: bool,
 }
 
-/// The flow of the packet at `cursor`; `None` when its fixed header is cut. Its extension headers are looked through by
-/// [`walk`], wherever its code is kept.
+/// The flow of the packet at `cursor`. `None` if its fixed header is truncated. [`walk`] skips its
+/// extension headers, possibly as a subprogram.
 #[inline(always)]
 pub fn flow<'a>(
     cursor: &mut Cursor<'a>,
@@ -94,20 +96,21 @@ pub fn flow<'a>(
     })
 }
 
-/// Where the packet at `cursor` comes from, and where it goes to; `None` when its fixed header is cut.
+/// The source and destination of the packet at `cursor`. `None` if its fixed header is truncated.
 #[inline(always)]
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
     let header: &FixedHeader = cursor.take()?;
     Some([header.source, header.destination])
 }
 
-/// The hop limit of the packet at `cursor`; `None` when its fixed header is cut.
+/// The hop limit of the packet at `cursor`. `None` if its fixed header is truncated.
 #[inline(always)]
 pub fn hop_limit(mut cursor: Cursor<'_>) -> Option<u8> {
     cursor.take::<FixedHeader>().map(|header| header.hop_limit)
 }
 
-/// What the header at `cursor` says of the packet's bytes with itself, its hop limit and its traffic class; 0 when it is cut.
+/// The length including the header, the hop limit and the traffic class in the header at `cursor`;
+/// 0 if it is truncated.
 #[inline(always)]
 pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let Some(header) = cursor.take::<FixedHeader>() else {
@@ -118,7 +121,8 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     Numbers::new(length, header.hop_limit, first << 4 | second >> 4)
 }
 
-/// The bytes of the packet at `cursor`, as its header says; more than any has where it says none (RFC 2675), and 0 where it is cut.
+/// The length of the packet at `cursor` from its header; more than any packet has if the header has
+/// none (RFC 2675), and 0 if it is truncated.
 #[inline(always)]
 pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
     cursor.take::<FixedHeader>().map_or(0, |header| {
@@ -127,8 +131,8 @@ pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
     })
 }
 
-/// What stands right behind the fixed header. Neighbour discovery has no extension headers: nobody sends it with any, and a
-/// fragment is none (RFC 6980).
+/// The payload right behind the fixed header. Neighbour discovery with extension headers is not
+/// recognized: no host sends it, and it must not be fragmented (RFC 6980).
 #[inline(always)]
 fn content(header: &FixedHeader, mut cursor: Cursor<'_>) -> Content {
     if header.next_header != ICMPV6 || header.hop_limit != HOP_LIMIT_ON_LINK {
@@ -150,10 +154,10 @@ impl Walk {
     }
 }
 
-/// Walks over the extension headers from `cursor`, where the header of the protocol `first` stands.
+/// Skips the extension headers from `cursor`, which is at the header of the protocol `first`.
 ///
-/// Behind the header of a fragment other than the first stands no header, and the walk ends there, as with a cut header: the
-/// packet is judged by its source.
+/// Only the first fragment has further headers. At any other fragment, or a truncated header,
+/// parsing ends: the packet is judged by its source.
 #[inline(always)]
 pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
     let mut walk = Walk::ended(&cursor, first);
@@ -179,8 +183,8 @@ pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
     walk
 }
 
-/// Which part of its packet a fragment header announces. An atomic fragment has all of it: it is the part that was announced before, if any
-/// was (RFC 6946).
+/// The fragment described by a fragment header. An atomic fragment is complete: it continues the
+/// fragment before it, if there was one (RFC 6946).
 #[inline(always)]
 const fn fragment(offset_and_flags: [u8; 2], before: Fragment) -> Fragment {
     let bits = u16::from_be_bytes(offset_and_flags);
@@ -201,8 +205,9 @@ const fn is_extension(protocol: u8) -> bool {
     )
 }
 
-/// The bytes of an extension header behind its first four. Its length counts units of 8 bytes without the first, that of an
-/// authentication header units of 4 without the first two (RFC 4302, 2.2). A fragment header has 8 bytes and no length.
+/// The bytes of an extension header after its first four. Its length counts units of 8 bytes
+/// without the first, that of an authentication header units of 4 without the first two (RFC 4302,
+/// 2.2). A fragment header has 8 bytes and no length.
 #[inline(always)]
 const fn bytes_left(protocol: u8, length: u8) -> u16 {
     let length = length as u16;

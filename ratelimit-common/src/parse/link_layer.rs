@@ -1,9 +1,9 @@
-//! What stands in front of the network header: an Ethernet header, or nothing.
+//! The header before the network header: Ethernet, or none.
 
 use super::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use crate::{Cursor, DropReason, layout::link_layer};
 
-/// What the frames of an interface begin with.
+/// The first header of an interface's frames.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LinkLayer {
     /// An Ethernet header, with or without VLAN tags.
@@ -57,7 +57,7 @@ pub fn payload(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<Payload
     })
 }
 
-/// The same, and answers the Ethernet type of what stands there.
+/// Skips the link-layer headers, and returns the Ethernet type of the payload.
 ///
 /// # Errors
 ///
@@ -70,8 +70,8 @@ pub fn ethertype(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<u16, 
     }
 }
 
-/// What an IP packet says of itself in its first four bits, as the Ethernet type that it would have; 0 is that of no packet. `None` where
-/// the frame ends.
+/// The Ethernet type of an IP packet, derived from its first four bits; 0 if it is neither version.
+/// `None` if the frame ends.
 #[inline(always)]
 pub fn ethertype_by_version(mut cursor: Cursor<'_>) -> Option<u16> {
     let [first]: &[u8; 1] = cursor.take()?;

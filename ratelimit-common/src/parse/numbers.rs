@@ -1,4 +1,4 @@
-//! What only classes ask for of a network header.
+//! Numbers in a network header that only classes use.
 
 /// Numbers of a network header, in one word: in several, LLVM keeps one of them where a pointer was, which the verifier does not
 /// follow.

@@ -32,14 +32,14 @@ const SHORT_HEADER: u16 = 8;
 /// Bytes of both ports.
 const PORTS_BYTES: u16 = 4;
 
-/// What stands behind the network header and its extension headers: where its header begins, its protocol, and which part of its packet this is.
+/// The upper layer of a packet: the offset of its header, its protocol, and its fragment.
 ///
-/// It is one word, for which the program has room on its stack.
+/// It is a single word, for which the program has room on its stack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UpperLayer(u32);
 
-/// An upper layer lies at most so far behind the front of a frame, as the verifier wants to see. That is behind two VLAN tags and
-/// as many extension headers as are looked through, each as long as it can be.
+/// The largest offset of an upper layer, for the verifier. It allows for two VLAN tags and the
+/// maximum number of extension headers, each of maximum length.
 pub const OFFSET_MAX: u16 = 0x7fff;
 
 /// Which part of its packet a frame carries.
@@ -50,7 +50,7 @@ pub enum Fragment {
     Whole = 0,
     /// The first part, with the transport header.
     First = 1,
-    /// A later part: no header stands in front of it.
+    /// A later fragment, without a header.
     Later = 2,
     /// A first part that ends before the flags of a TCP header (RFC 1858, 3), or before the end of that of UDP, ICMP, SCTP or DCCP.
     Tiny = 3,
@@ -60,8 +60,8 @@ pub enum Fragment {
 }
 
 impl Fragment {
-    /// The first part of a packet, of whose upper layer it has so many bytes, as the network header says: behind them a frame may be
-    /// padded with anything.
+    /// The first fragment of a packet, with this many bytes of the upper layer according to the
+    /// network header. Behind them a frame may have arbitrary padding.
     #[inline(always)]
     pub const fn first(upper_bytes: u16) -> Self {
         if upper_bytes >= FLAGS_END {
@@ -97,20 +97,21 @@ impl Fragment {
     }
 }
 
-/// What is known of a packet's transport header.
+/// The parsed transport header.
 ///
-/// Ports are not an `Option`: LLVM packs one into a word with what stands beside it, which the verifier does not follow.
+/// Ports are not an `Option`, because LLVM would pack that into a word with adjacent data, which
+/// the verifier cannot follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transport {
-    /// What the packet is.
+    /// The kind of packet.
     pub kind: Kind,
     /// The port it comes from; [`NO_PORT`] where the protocol has none, or it is cut off.
     pub source_port: u32,
-    /// The port it goes to; [`NO_PORT`] likewise.
+    /// The destination port; [`NO_PORT`] if the protocol has none, or it is cut off.
     pub destination_port: u32,
 }
 
-/// What a packet is: its protocol, and what is known besides.
+/// The kind of packet: its protocol, and some flags.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Kind(u32);
 
@@ -143,14 +144,15 @@ impl Kind {
         protocol
     }
 
-    /// A TCP segment with SYN and without ACK: it asks for a connection (RFC 9293, 3.5). One whose flags come in a later
-    /// fragment counts as such.
+    /// A TCP segment with SYN and without ACK, which asks for a connection (RFC 9293, 3.5). A
+    /// segment with the flags in a later fragment counts as one.
     pub const fn is_syn(self) -> bool {
         self.0 & Self::SYN != 0
     }
 
-    /// A TCP segment whose flags no implementation sends. These are none at all, SYN with FIN or RST, FIN with RST, or neither ACK
-    /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10). Flags that come in a later fragment are sent by nobody either.
+    /// A TCP segment with flags that no implementation sends: none at all, SYN with FIN or RST, FIN
+    /// with RST, or neither ACK nor a lone SYN or RST (RFC 9293, 3.5 and 3.10). No implementation
+    /// sends flags in a later fragment either.
     pub const fn is_invalid(self) -> bool {
         self.0 & Self::INVALID != 0
     }
@@ -177,7 +179,7 @@ impl Kind {
     }
 }
 
-/// What the upper layer says besides: the flags of TCP, or the type and the code of ICMP.
+/// Details of the upper layer: the flags of TCP, or the type and the code of ICMP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Details(u32);
 
@@ -185,7 +187,7 @@ impl Details {
     /// The number of them: each has an [`index`](Self::index) below.
     pub const COUNT: u32 = Self::NONE.0 + 1;
 
-    /// Of another protocol, a later fragment, or a header that is cut off.
+    /// Another protocol, a later fragment, or a header that is cut off.
     pub const NONE: Self = Self(Self::HIDDEN.0 + 1);
 
     /// The flags of TCP that come in a later fragment. They may be any.
@@ -285,7 +287,8 @@ const PROTOCOL_SHIFT: u32 = 16;
 const FRAGMENT_SHIFT: u32 = 24;
 
 impl UpperLayer {
-    /// The upper layer of a protocol, a number of IANA's, whose header begins so many bytes behind the front of the frame.
+    /// Creates the upper layer from an IANA protocol number and the offset of its header in the
+    /// frame.
     #[inline(always)]
     pub const fn new(protocol: u8, fragment: Fragment, offset: u16) -> Self {
         let protocol = (protocol as u32) << PROTOCOL_SHIFT;
@@ -305,7 +308,7 @@ impl UpperLayer {
         self.part().of(self.protocol())
     }
 
-    /// The same, where the protocol does not matter.
+    /// Its fragment, if the protocol does not matter.
     #[inline(always)]
     pub const fn part(self) -> Fragment {
         Fragment::from_number(self.0 >> FRAGMENT_SHIFT)
@@ -318,7 +321,7 @@ impl UpperLayer {
         self.0 as u16
     }
 
-    /// The same of another part.
+    /// Replaces the fragment.
     #[inline(always)]
     #[must_use]
     pub const fn with_fragment(self, fragment: Fragment) -> Self {
@@ -381,7 +384,7 @@ impl UpperLayer {
         cursor.take()
     }
 
-    /// What the header in `frame`, a cursor at its front, says besides ports.
+    /// The details in the header in `frame`, a cursor at its beginning.
     #[inline(always)]
     pub fn details(&self, frame: Cursor<'_>) -> Details {
         if self.fragment() == Fragment::Later {
@@ -407,8 +410,8 @@ impl UpperLayer {
         }
     }
 
-    /// Reads the transport header in `frame`, a cursor at its front. What is cut off is not known, and the packet still has
-    /// a kind.
+    /// Reads the transport header in `frame`, a cursor at its beginning. Fields that are cut off
+    /// are unknown, and the packet still has a kind.
     #[inline(always)]
     pub fn transport(&self, frame: Cursor<'_>) -> Transport {
         let kind = Kind::new(self.protocol(), self.fragment());
@@ -542,7 +545,7 @@ mod tests {
                 assert_eq!(is_tiny, bytes < least, "{protocol}: {bytes} bytes");
             }
         }
-        // Behind the ports stands what the frame was padded with.
+        // Padding follows the ports.
         for padded in [&tcp(0), &tcp(ACK), &tcp(SYN)] {
             for bytes in [0, 4, 8, 13, 20] {
                 let kind = transport(TCP, Fragment::Tiny, &padded[..bytes]).kind;

@@ -85,7 +85,7 @@ impl Tunnel {
         }
     }
 
-    /// Where its port stands in the number of [`Tunnels`].
+    /// The position of its port in the number of [`Tunnels`].
     const fn shift(self) -> u32 {
         match self {
             Self::Vxlan => 16,
@@ -107,7 +107,7 @@ impl Tunnels {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Those with this number.
+    /// Decodes the number.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         Self(number)
@@ -118,7 +118,7 @@ impl Tunnels {
         self.0
     }
 
-    /// These and those of a kind, at a port where it is told by one.
+    /// Adds a kind, with its port if it uses one.
     pub const fn with(self, tunnel: Tunnel, port: u16) -> Self {
         Self(self.0 | tunnel.bit() | (port as u64) << tunnel.shift())
     }
@@ -135,7 +135,7 @@ impl Tunnels {
         self.0 & tunnel.bit() != 0
     }
 
-    /// The port of those of a kind that is told by one.
+    /// The port of a kind that uses one.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the port has 16 bits")]
     pub const fn port(self, tunnel: Tunnel) -> u16 {
@@ -147,8 +147,9 @@ impl Tunnels {
         self.has(tunnel) && self.port(tunnel) == port
     }
 
-    /// Where the packet inside of the one in `frame` stands, a cursor at its front. Extension headers are looked through by `walk`, wherever its
-    /// code is kept, and `within` keeps the upper layer where the frame can be read.
+    /// Returns the position of the inner packet in `frame`, a cursor at its beginning. `walk` skips
+    /// extension headers, possibly as a subprogram, and `within` keeps the upper layer where the
+    /// frame can be read.
     #[inline(always)]
     pub fn inner<'a>(
         self,
@@ -218,7 +219,8 @@ impl Tunnels {
         }
     }
 
-    /// A frame, a cursor at its front, as that of the packet that is judged, and what that begins with; `None` where it cannot be read.
+    /// Returns the frame of the packet to judge, a cursor at its beginning, and its first header.
+    /// `None` if it cannot be read.
     pub fn judged(
         self,
         frame: Cursor<'_>,
@@ -234,7 +236,8 @@ impl Tunnels {
     }
 }
 
-/// Where the packet inside of a tunnel stands: a number, as the kernel answers it from a subprogram.
+/// The position of the packet inside a tunnel, as a number that a subprogram in the kernel can
+/// return.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Inner(u32);
 
@@ -267,7 +270,8 @@ impl Inner {
         (self.0 & OFFSET_MASK) as u16
     }
 
-    /// What is known of a packet by its headers: the hop limit of one inside of a tunnel does not show that it was sent on the link.
+    /// Marks the flow of an inner packet: its hop limit does not prove that it was sent on the
+    /// link.
     #[inline(always)]
     pub fn marked(self, mut flow: Flow<Ipv6>) -> Flow<Ipv6> {
         if self != Self::NONE && flow.content == Content::NeighbourDiscovery {
@@ -436,7 +440,8 @@ fn behind_geneve(mut cursor: Cursor<'_>) -> Inner {
 /// The bit of the last label, in the third byte of each.
 const BOTTOM_OF_STACK: u8 = 1;
 
-/// What is inside is told by its version: a control word of Ethernet over MPLS has none (RFC 4385).
+/// The version number identifies the inner packet: a control word of Ethernet over MPLS has none
+/// (RFC 4385).
 #[inline(always)]
 fn behind_labels(mut cursor: Cursor<'_>) -> Inner {
     for _ in 0..MPLS_LABELS_MAX {

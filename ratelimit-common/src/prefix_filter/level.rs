@@ -41,7 +41,7 @@ impl Level {
         self.width_max
     }
 
-    /// The width for so many prefixes: as many words as prefixes, as long as there are.
+    /// The width for a number of prefixes: as many words as prefixes, up to the maximum.
     pub fn width_for(self, prefixes: usize) -> u8 {
         let width = prefixes.max(1).next_power_of_two().trailing_zeros();
         u8::try_from(width).map_or(self.width_max, |width| {
@@ -81,7 +81,7 @@ impl Level {
         (0..1u32.wrapping_shl(spans.into())).map(move |span| address.nth(span, self.bits))
     }
 
-    /// The bits of a word that stand for lengths: bit 0 for the longest.
+    /// The bits of a word for lengths: bit 0 for the longest.
     #[inline(always)]
     pub(super) const fn length_bits(self) -> u64 {
         !u64::MAX.wrapping_shl(self.lengths as u32)

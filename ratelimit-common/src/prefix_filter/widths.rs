@@ -28,7 +28,7 @@ impl Widths {
         self.0.wrapping_shr(Self::shift(level)) as u8 & 31
     }
 
-    /// The same with another width of a narrower level.
+    /// Replaces the width of a narrower level.
     pub const fn with(self, level: Level, width: u8) -> Self {
         let shift = Self::shift(level);
         Self(self.0 & !0xffu64.wrapping_shl(shift) | (width as u64).wrapping_shl(shift))

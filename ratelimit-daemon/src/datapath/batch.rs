@@ -1,5 +1,5 @@
-//! Reading and writing many elements of a map in few system calls (kernel 5.6, commits cb4d03ab499d and aa2e93b8e58e), which
-//! aya lacks.
+//! Reads and writes many elements of a map in few system calls (kernel 5.6, commits cb4d03ab499d
+//! and aa2e93b8e58e), which aya lacks.
 
 use std::{
     io,
@@ -14,24 +14,25 @@ use aya_obj::generated::{bpf_attr__bindgen_ty_3, bpf_cmd};
 
 use crate::syscall;
 
-/// Elements asked for at first; more where a bucket of a hash map holds more.
+/// The elements requested at first. More if a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
-/// So many elements at least are put into a map by one thread.
+/// The least number of elements for each thread that writes a map.
 const ELEMENTS_OF_THREAD: usize = 1 << 16;
-/// The most threads that do so.
+/// The most threads that write a map.
 const THREADS_MAX: usize = 4;
 
-/// Where a scan of a map goes on: at the front by default.
+/// The position of a scan of a map. The default is its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Place(Option<Vec<u8>>);
 
 impl Place {
-    /// The kernel's place in the map: a bucket's number, or a key.
+    /// Takes the position from the kernel: the number of a bucket, or a key.
     pub(super) fn at(bytes: Vec<u8>) -> Self {
         Self(Some(bytes))
     }
 
-    /// The place in an array from which a scan goes on with `index`: the kernel is given the one before.
+    /// Returns the position in an array from which a scan continues with `index`. The kernel
+    /// expects the index before it.
     pub(super) fn before(index: u32) -> Self {
         let before = index.checked_sub(1);
         before.map_or_else(Self::default, |index| {
@@ -39,19 +40,20 @@ impl Place {
         })
     }
 
-    /// Whether the scan begins there: anew, when it was answered.
+    /// Returns whether this is the beginning. As the result of a read, it means that the scan is
+    /// complete.
     pub fn is_front(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The same; `None` at the front.
+    /// Returns the kernel's position, or `None` at the beginning.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
 }
 
-/// Calls `visit` with every element. Elements that come or go meanwhile may be missed; none is seen torn but for LRU maps,
-/// whose words are each whole.
+/// Calls `visit` with every element. Elements that are added or removed during the scan may be
+/// missed. In LRU maps, an element may mix old and new words, but each word is consistent.
 pub fn for_each<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     mut visit: impl FnMut(K, V),
@@ -59,7 +61,7 @@ pub fn for_each<K: Pod, V: Pod>(
     to_the_end(|place| for_some(map, place, ELEMENTS, &mut visit))
 }
 
-/// Has `scan` look at all of a map: from the front on, and from each place that it answers, to the end.
+/// Repeats `scan` from the position that it returns, until the map is complete.
 pub fn to_the_end<E>(mut scan: impl FnMut(&Place) -> Result<Place, E>) -> Result<(), E> {
     let mut place = Place::default();
     loop {
@@ -70,8 +72,8 @@ pub fn to_the_end<E>(mut scan: impl FnMut(&Place) -> Result<Place, E>) -> Result
     }
 }
 
-/// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has. It answers where to go on: at the
-/// front after the last one.
+/// Calls `visit` with up to `elements` elements from a position, or as many more as a bucket holds.
+/// Returns where to continue: the beginning after the last one.
 pub fn for_some<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,
@@ -85,7 +87,7 @@ pub fn for_some<K: Pod, V: Pod>(
     })
 }
 
-/// Calls `visit` with the elements of an array at some indices, as many of which there are.
+/// Calls `visit` with the elements of an array in a range of indices, and their number.
 pub fn for_range<V: Pod>(
     map: BorrowedFd<'_>,
     indices: Range<u32>,
@@ -94,7 +96,7 @@ pub fn for_range<V: Pod>(
     for_some(map, &Place::before(indices.start), indices.len(), visit).map(drop)
 }
 
-/// The same as [`for_some`] where a value is so many `parts`, such as words.
+/// Like [`for_some`], for values that consist of a number of `parts`, such as words.
 pub fn for_some_parts<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,
@@ -122,11 +124,12 @@ pub fn for_some_parts<K: Pod, P: Pod>(
     }
 }
 
-/// Puts elements into a hash map, or replaces them. Many are put there by several threads: each waits for memory most of the time.
+/// Inserts or replaces elements of a hash map. For many elements, several threads do so, as each
+/// mostly waits for memory.
 ///
 /// # Errors
 ///
-/// What the kernel answers. Some of the elements are there then, and some are not.
+/// If the kernel fails, some of the elements were written.
 pub fn update<K: Pod + Sync, V: Pod + Sync>(
     map: BorrowedFd<'_>,
     keys: &[K],
@@ -150,7 +153,8 @@ pub fn update<K: Pod + Sync, V: Pod + Sync>(
     })
 }
 
-/// The same in one system call, where `values` has as many parts for each key as its value has.
+/// Inserts or replaces elements in one system call. `values` has as many parts for each key as its
+/// value has.
 pub fn update_part<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     keys: &[K],
@@ -167,11 +171,11 @@ pub fn update_part<K: Pod, P: Pod>(
     error.map_or(Ok(()), Err)
 }
 
-/// Takes elements out of a hash map. Those that are not there are passed over.
+/// Removes elements from a hash map. Missing ones are skipped.
 ///
 /// # Errors
 ///
-/// What the kernel answers. Some of the elements are gone then, and some are not.
+/// If the kernel fails, some of the elements were removed.
 pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
     while !keys.is_empty() {
         let (done, error) = call(bpf_cmd::BPF_MAP_DELETE_BATCH, map, |batch| {
@@ -180,7 +184,7 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
         });
         match error {
             None => return Ok(()),
-            // The kernel stops at the first that is not there.
+            // The kernel stops at the first missing key.
             Some(error) if error.raw_os_error() == Some(libc::ENOENT) => {
                 keys = keys.get(done + 1..).unwrap_or_default();
             }
@@ -190,8 +194,8 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills `keys` up to their capacity, and what `values` have room for with as many of them, without saying so to `values`. `ENOENT` is the
-/// end of the map: what was read before it counts.
+/// Reads keys and values up to the capacity of `keys`, without setting the length of `values`.
+/// `ENOENT` marks the end of the map; the elements before it are valid.
 fn lookup<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     place: Option<&[u8]>,
@@ -215,7 +219,8 @@ fn lookup<K: Pod, P: Pod>(
     error.map_or(Ok(()), Err)
 }
 
-/// Runs a command whose attributes `set` fills with buffers that outlive the call, and answers how many elements were done.
+/// Runs a command with attributes that `set` fills with buffers that outlive the call, and returns
+/// the number of processed elements.
 fn call(
     command: bpf_cmd,
     map: BorrowedFd<'_>,
@@ -226,7 +231,7 @@ fn call(
     let batch = unsafe { &mut attributes.batch };
     set(batch);
     batch.map_fd = map.as_raw_fd().cast_unsigned();
-    // SAFETY: the callers hold to what is said above.
+    // SAFETY: the callers meet the condition above.
     let answer = unsafe { syscall::bpf(command, &mut attributes) };
     // SAFETY: as above; the kernel wrote the count.
     (unsafe { attributes.batch.count } as usize, answer.err())

@@ -1,4 +1,4 @@
-//! The maps of when sources are challenged, and of those that are verified.
+//! The maps of the challenge, and of verified sources.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use super::{
     maps::{BySource, Elements, Maps},
 };
 
-/// Those of both families.
+/// The maps of both families.
 pub(super) struct ChallengeMaps {
     rules: Elements<ByGeneration<challenge::Rules>>,
     taken: Elements<challenge::Taken>,

@@ -1,5 +1,5 @@
-//! The `compact` table. What is read of it at once is mapped into the memory of the daemon for that long; a single set is
-//! asked of the kernel.
+//! The `compact` table. Scans map the parts that they read into the memory of the daemon; a single
+//! set is read with a system call.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ pub struct CompactTable {
 }
 
 impl CompactTable {
-    /// A table of `sets` sets.
+    /// Opens a table with this number of sets.
     pub fn new(maps: &Maps, sets: u32) -> anyhow::Result<Self> {
         let seeds = maps.elements(SEEDS)?;
         let [v4, v6] = TABLES.map(|name| maps.elements(name));
@@ -52,12 +52,11 @@ impl CompactTable {
         })
     }
 
-    /// The sets that each family has.
+    /// Returns the number of sets per family.
     pub const fn sets(&self) -> u32 {
         self.sets
     }
 
-    /// Empties a region.
     pub fn clear(&self, region: Region) -> Result<()> {
         for family in &self.families {
             if let Some(mapped) = map(family, self.part(region, 0..region.sets()))? {
@@ -69,8 +68,9 @@ impl CompactTable {
         Ok(())
     }
 
-    /// Copies what sources have used into the empty region of a limit, which no packet asks for yet. Where that is the larger one, each
-    /// has room; else those have that have used most, as in a set into which others come.
+    /// Copies the usage of sources into the empty region of a limit that no packet uses yet. A
+    /// larger region has room for all; in a smaller one, the sources with the highest usage stay,
+    /// as in a full set.
     pub fn copy(&self, from: Region, to: &Limit) -> Result<()> {
         let origin = to.algorithm().debt_origin(clock::now());
         for family in &self.families {
@@ -88,7 +88,7 @@ impl CompactTable {
         Ok(())
     }
 
-    /// Puts the words of sources into the region of a limit, which no packet asks for yet.
+    /// Writes words of sources to the region of a limit that no packet uses yet.
     pub fn put(&self, limit: &Limit, family: IpFamily, rows: &[(IpAddr, u64)]) -> Result<()> {
         let region = limit.region();
         let origin = limit.algorithm().debt_origin(clock::now());
@@ -110,7 +110,7 @@ impl CompactTable {
         Ok(())
     }
 
-    /// Shows the slots of some sets of a region that are not empty, of one family.
+    /// Visits the used slots in some sets of a region, for one family.
     pub fn some_slots(
         &self,
         family: IpFamily,
@@ -130,7 +130,7 @@ impl CompactTable {
         Ok(())
     }
 
-    /// What a packet of the source with this address would be judged by.
+    /// Returns the record that would judge a packet of the source.
     pub fn record<A: Address>(&self, address: A, policy: &Policy, now: Instant) -> Result<Record> {
         let tag = self.mix.tag(address.key());
         let family = &self.families[A::FAMILY as usize];
@@ -145,20 +145,19 @@ impl CompactTable {
         Ok(record)
     }
 
-    /// Some sets of a region, by their places in the table.
+    /// Returns the positions of some sets of a region in the table.
     fn part(&self, region: Region, sets: Range<u32>) -> Range<u32> {
         let end = region.end().min(self.sets);
         let place = |set: u32| region.first_set().saturating_add(set).min(end);
         place(sets.start)..place(sets.end)
     }
 
-    /// The key of a tag.
     pub const fn key(&self, tag: u64) -> u64 {
         self.mix.key(tag)
     }
 }
 
-/// Some sets of a family in memory; `None` where they are none.
+/// Maps some sets of a family. `None` if there are none.
 fn map(family: &Elements<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
     if sets.is_empty() {
         return Ok(None);
@@ -171,7 +170,7 @@ fn map(family: &Elements<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
 /// The words of a set.
 const WORDS: usize = 2 * SLOTS;
 
-/// A set in mapped memory: tags and words in turns.
+/// A set in mapped memory, with tags and words alternating.
 #[repr(transparent)]
 struct SharedSet([AtomicU64; WORDS]);
 const _: () = assert!(size_of::<SharedSet>() == size_of::<Set>());
@@ -197,7 +196,8 @@ impl Slots for SharedSet {
 }
 
 impl SharedSet {
-    /// Puts a word into a slot that is free, else in the place of the least debt, counted from `origin`, if that is less.
+    /// Writes a word to a free slot, or replaces the one with the least debt relative to `origin`,
+    /// if that is less.
     fn put(&self, tag: u64, word: u64, origin: u64) {
         let slot = compact::least(self, origin);
         let held = self.word(slot);
@@ -207,10 +207,10 @@ impl SharedSet {
         }
     }
 
-    /// The sets of a part of a table.
+    /// Returns the sets of a part of a table.
     fn all(part: &Mapped) -> &[Self] {
         let (sets, _) = part.words().as_chunks::<WORDS>();
-        // SAFETY: a set is nothing but its words.
+        // SAFETY: a set consists only of its words.
         unsafe { slice::from_raw_parts(sets.as_ptr().cast(), sets.len()) }
     }
 }
@@ -222,7 +222,7 @@ impl From<Set> for SharedSet {
     }
 }
 
-/// Copies the slots of some sets into the empty ones of a region.
+/// Copies the slots of some sets to the empty ones of a region.
 fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
     for set in from {
         for slot in 0..SLOTS {
@@ -237,7 +237,7 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
     }
 }
 
-/// The table that the loader found.
+/// Reads the table that the loader found.
 pub fn read_held(held: &loader::HeldTable) -> anyhow::Result<HeldTable> {
     let mut policies = BTreeMap::new();
     batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
@@ -259,7 +259,7 @@ mod tests {
         let (small, large) = (Region::new(3, 4), Region::new(7, 64));
         let [from, to] = [small, large].map(|region| sets(region.sets()));
         let tag = |source: u64| source.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Half as many as there is room for, so that each finds a slot.
+        // Half full, so that each source finds a slot.
         for source in 1..=16 {
             let place = small.set_of(tag(source)) - small.first_set();
             from[place as usize].put(tag(source), 1000 + source, 0);

@@ -1,6 +1,7 @@
-//! How many elements a hash map has, in no time. The kernel tells the memory of a map (`memlock` in the `fdinfo` of its
-//! descriptor), which grows with each element from kernel 6.4 on (commit 304849a27b34). What an element and a bucket take is
-//! learned from two small maps of the same kind.
+//! Counts the elements of a hash map without a scan. The kernel reports the memory of a map
+//! (`memlock` in the `fdinfo` of its descriptor), which grows with each element since kernel 6.4
+//! (commit 304849a27b34). The sizes of an element and a bucket are measured with two small maps of
+//! the same kind.
 
 use std::{
     fs,
@@ -11,7 +12,7 @@ use aya::Pod;
 
 use super::batch;
 
-/// What the memory of a map says of its elements.
+/// Derives the number of elements from the memory of a map.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Count {
     empty_bytes: u64,
@@ -19,8 +20,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// That of hash maps with room for `capacity` elements, learned from two empty maps of that kind with room for one and two.
-    /// `None` on a kernel that does not tell.
+    /// Measures hash maps with room for `capacity` elements, with two empty maps of that kind that
+    /// have room for one and two. `None` if the kernel does not report memory.
     pub fn learn<K: Pod + Sync, V: Pod + Sync>(
         [one, two]: [OwnedFd; 2],
         capacity: u32,
@@ -38,14 +39,14 @@ impl Count {
         })
     }
 
-    /// The elements of a map of that kind.
+    /// Returns the number of elements of a map of that kind.
     pub fn elements(self, map: BorrowedFd<'_>) -> Option<u64> {
         let bytes = memory_bytes(map)?.checked_sub(self.empty_bytes)?;
         Some(bytes / self.element_bytes)
     }
 }
 
-/// The memory of a map, as the kernel tells it.
+/// Returns the memory of a map as reported by the kernel.
 pub fn memory_bytes(map: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", map.as_raw_fd());
     let text = fs::read_to_string(path).ok()?;

@@ -1,8 +1,9 @@
-//! The maps of the bans that policies made, which user space takes over.
+//! The maps of bans by policies, until user space adopts them.
 //!
-//! The program inserts a ban, and then sets its bit in the filter. Bits are cleared here, by writing a whole filter, which
-//! may undo a bit that the program sets at the same time. So the bans are looked through once more after each write: one
-//! whose bit is missing had come before, and the filter is written again with it.
+//! The program inserts a ban, then sets its bit in the filter. User space clears bits by writing a
+//! whole filter, which may undo a bit that the program sets at the same time. So the bans are read
+//! again after each write: if the bit of one is missing, it came first, and the filter is written
+//! again with it.
 
 use std::{
     net::IpAddr,
@@ -30,11 +31,11 @@ use super::{
 };
 use crate::syscall;
 
-/// The maps of the bans, of IPv4 sources and of IPv6 sources.
+/// The maps of bans, IPv4 and IPv6.
 pub(super) const BANS: [&str; 2] = ["DETECTED_V4", "DETECTED_V6"];
 const RING: &str = "DETECTION_RING";
 
-/// The bans of both families, their filters, their limit and their counters.
+/// The bans of both families, their filters, their budget and their counters.
 pub(super) struct DetectedMaps {
     bans: BySource<Detected>,
     filter: Elements<Filter>,
@@ -69,7 +70,7 @@ impl DetectionTables for Kernel {
         self.detected.limit.get(0)
     }
 
-    /// As the program does, in the same memory.
+    /// Same algorithm as in the program, on the same memory.
     fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> Result<bool> {
         let words = SLOTS as usize * Standing::COUNT;
         let mapped = Mapped::new(self.detected.ring.as_fd(), words).map_err(unreadable(RING))?;
@@ -120,8 +121,8 @@ impl DetectionTables for Kernel {
     }
 }
 
-/// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
-/// nobody knows of yet. It is found as it is taken out, and put back.
+/// Removes an adopted ban. If it had expired, the program may have replaced it with a new ban that
+/// is not adopted yet. Such a ban is noticed on removal, and inserted again.
 fn forget<A: IpAddress + Pod>(
     bans: &mut Keyed<A, Detected>,
     source: A,
@@ -134,7 +135,7 @@ fn forget<A: IpAddress + Pod>(
     }
 }
 
-/// Puts a ban in, unless the program has made one more meanwhile.
+/// Inserts a ban, unless the program has made another one since.
 fn put_back<A: Pod>(bans: &mut Keyed<A, Detected>, source: A, ban: Detected) -> Result<()> {
     match bans.map.insert(source, ban, BPF_NOEXIST.into()) {
         Err(error) if !is_present(&error) => Err(failed("writing", bans.name, DETECTED_MAX)(error)),
@@ -142,14 +143,14 @@ fn put_back<A: Pod>(bans: &mut Keyed<A, Detected>, source: A, ban: Detected) -> 
     }
 }
 
-/// The filter of the bans that are there.
+/// Returns the filter of the existing bans.
 fn filter<A: IpAddress + Pod>(bans: &Keyed<A, Detected>) -> Result<Filter> {
     let mut filter = Filter::CLEAR;
     bans.for_each(|source, _| filter.insert(source.filter_bit()))?;
     Ok(filter)
 }
 
-/// Clears the bits of bans that are gone.
+/// Clears the bits of removed bans.
 fn clear_bits<A: IpAddress + Pod>(
     filters: &mut Elements<Filter>,
     bans: &Keyed<A, Detected>,

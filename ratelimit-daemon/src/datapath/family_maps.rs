@@ -24,10 +24,9 @@ use super::{
 
 /// The maps of the lists, IPv4 and IPv6.
 pub(super) const LISTS: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
-/// The maps of the filters of prefix lengths before them.
+/// The maps of their prefix-length filters.
 const FILTERS: [&str; 2] = ["FILTER_V4", "FILTER_V6"];
 
-/// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
 where
     A: IpAddress + Pod,
@@ -56,7 +55,7 @@ where
         })
     }
 
-    /// Puts those of the family on the list.
+    /// Writes the entries of this family.
     pub fn set_entries(&self, entries: &[(Prefix, Entry)]) -> Result<()> {
         let own = entries
             .iter()
@@ -74,7 +73,7 @@ where
         })
     }
 
-    /// Takes those of the family off the list.
+    /// Removes the entries of this family.
     pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<()> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
@@ -84,7 +83,8 @@ where
         answer.map_err(unwritable(self.lists.name))
     }
 
-    /// Changes the entries of `keys`, while no CPU caches what the lists say, and lets all forget what they said before.
+    /// Changes the entries of `keys`. During the change, no CPU caches what the lists say, and
+    /// afterwards all cached results are invalid.
     fn change(
         &self,
         keys: &[PrefixKey<A>],
@@ -102,7 +102,7 @@ where
         answer
     }
 
-    /// The entry of a prefix; `None` also where it is none of the family.
+    /// Returns the entry of a prefix. `None` if it is of the other family.
     pub fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
         let Some(key) = key(prefix) else {
             return Ok(None);
@@ -111,7 +111,7 @@ where
     }
 
     pub fn for_each_entry(&self, mut visit: impl FnMut(Prefix, Entry)) -> Result<()> {
-        // The kernel scans millions of buckets, empty or not.
+        // Avoids a scan of millions of buckets.
         if self.count_entries() == Some(0) {
             return Ok(());
         }
@@ -122,7 +122,7 @@ where
         })
     }
 
-    /// Shows some entries from a place on.
+    /// Visits some entries from a position.
     pub fn for_some_entries(
         &self,
         place: &Place,
@@ -142,24 +142,24 @@ where
         .map_err(unreadable(self.lists.name))
     }
 
-    /// How many entries the kernel counts, where it does.
+    /// Returns the kernel's count of entries, if it counts them.
     pub fn count_entries(&self) -> Option<u64> {
         self.lists_count?.elements(self.lists.descriptor.as_fd())
     }
 }
 
-/// Begins a state in which no CPU has asked the lists yet. Its number is even.
+/// Enters a new state, for which no CPU has cached results. Its number is even.
 fn forget_answers(prefix_filter: &PrefixFilter) {
     let odd = prefix_filter.load(STATE) | 1;
     prefix_filter.store(STATE, odd.wrapping_add(1));
 }
 
-/// The key of a prefix, where it is one of this family.
+/// Returns the key of a prefix of this family.
 fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
     Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
 }
 
-/// The prefix of a key; `None` for what is no key of ours.
+/// Returns the prefix of a key, if it is valid.
 fn prefix<A: IpAddress>(key: PrefixKey<A>) -> Option<Prefix> {
     Prefix::around(key.address().to_std(), key.length()?)
 }

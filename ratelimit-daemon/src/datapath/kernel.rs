@@ -1,4 +1,4 @@
-//! The datapath in the kernel: its maps, by descriptors, and the loader of its programs.
+//! The datapath in the kernel: the descriptors of its maps, and the loader of its programs.
 
 mod attachments;
 
@@ -60,14 +60,14 @@ const VERDICTS_MAP: &str = "VERDICTS";
 
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
-    /// `None` only while the tables are made.
+    /// `None` only while the tables are created.
     loader: Option<Box<dyn Loader>>,
-    /// What interfaces have of their own, also those that have no slot yet.
+    /// The rules of interfaces, including those without a slot yet.
     rules: InterfaceRules,
     interface_rules: Elements<ByGeneration<InterfaceRule>>,
-    /// The features that every running program has.
+    /// The features of every running program.
     features: Features,
-    /// The interfaces that have a slot in the counters, by their names.
+    /// Interfaces with a slot in the counters, by name.
     ports: BTreeMap<String, Port>,
     settings: Elements<Settings>,
     suspended_until: Elements<u64>,
@@ -75,9 +75,9 @@ pub struct Kernel {
     aggregates: Elements<ByGeneration<Aggregates>>,
     node: Elements<Record>,
     pub(super) sources: Arc<SourceMaps>,
-    /// The sources that ever got state, by family: `sources` only reads it.
+    /// The sources that ever got state, by family. `sources` only reads it.
     inserted: PerCpuArray<MapData, u64>,
-    /// Records of another size, which programs are charging until they are replaced.
+    /// Records of another size, which old programs charge until they are replaced.
     replaced: Option<Replaced>,
     pub(super) detected: DetectedMaps,
     new_sources: Elements<ByGeneration<Budget>>,
@@ -95,17 +95,17 @@ pub struct Kernel {
     usage_reset: Option<&'static str>,
     captures: Option<CaptureMaps>,
     maps: Vec<MapStatus>,
-    /// Those of them that take memory with each entry.
+    /// The maps that allocate memory with each entry.
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
 const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables; usage of sources, destinations and the node is reset";
 
 impl Kernel {
-    /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
-    /// before the first packet.
+    /// Has the loader open the maps of a plan for these interfaces. Nothing is attached yet, so the
+    /// tables can be filled before the first packet.
     ///
-    /// The programs that run have at least the features that the tables use: a daemon adds features
+    /// Running programs have at least the features that the tables use: a daemon adds features
     /// before it uses them.
     pub fn open(
         mut loader: Box<dyn Loader>,
@@ -141,7 +141,7 @@ impl Kernel {
             usage_reset: held.has_other_layout.then_some(OTHER_LAYOUT),
             ..Self::from_maps(&maps, plan.sizes)?
         };
-        // Packets are judged by them until others are set.
+        // Packets are judged by these rules until others are set.
         kernel.rules = kernel.interface_rules()?;
         let policies = kernel.policies.some(0..kernel.policies.len())?;
         let policies = policies.iter().map(Features::of_policy);
@@ -151,14 +151,14 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Whether the tables were filled before. New ones are made where those of before do not fit,
-    /// which the programs that run keep.
+    /// Returns whether the tables have content. They are new if the old ones do not fit; running
+    /// programs keep the old ones.
     fn are_filled(maps: &Maps) -> anyhow::Result<bool> {
         let settings: Elements<Settings> = maps.elements("SETTINGS")?;
         Ok(settings.get(0)?.are_written())
     }
 
-    /// Returns why what sources have used starts anew; `None` if it was taken over.
+    /// Returns why usage was reset. `None` if it was adopted.
     pub fn usage_reset(&self) -> Option<&'static str> {
         self.usage_reset
     }
@@ -206,18 +206,18 @@ impl Kernel {
         })
     }
 
-    /// The ring of sampled drops, for its one reader.
+    /// Takes the ring of sampled drops, for its single reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
     }
 
-    /// The maps of captures, for their one owner.
+    /// Takes the maps of captures, for their single owner.
     pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
         let captures = self.captures.take();
         captures.ok_or_else(|| anyhow!("the capture maps are already in use"))
     }
 
-    /// The ring of samples of all packets, for its one reader.
+    /// Takes the ring of samples of all packets, for its single reader.
     pub fn take_samples(&mut self) -> Option<Ring> {
         self.samples.take()
     }
@@ -527,7 +527,8 @@ impl Datapath for Kernel {
 }
 
 impl Kernel {
-    /// Takes over what sources have used by records of another size. What fails is tried again when the programs are replaced.
+    /// Copies the usage from records of another size. Failures are retried when the programs are
+    /// replaced.
     fn begin_to_carry(&self) {
         if let Err(error) = self.carry() {
             let error = format!("{error:#}");
@@ -543,7 +544,7 @@ impl Kernel {
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
     }
 
-    /// Counts sources as if packets of the first CPU had brought them.
+    /// Counts sources as if packets on the first CPU had created them.
     fn count_inserted(&mut self, family: IpFamily, sources: usize) -> Result<()> {
         let error = || failed("writing", INSERTED, 2);
         let index = inserted_index(family);
@@ -570,7 +571,7 @@ impl Kernel {
     }
 }
 
-/// The counters of an interface.
+/// Returns the counters of an interface.
 const fn counter_index_range(slot: u32) -> Range<u32> {
     const ROWS: u32 = COUNTERS / INTERFACES_MAX;
     let first = slot % INTERFACES_MAX * ROWS;

@@ -1,4 +1,4 @@
-//! The maps of what this node may admit of limits that nodes share, and of what packets asked of them.
+//! The maps of this node's leases of shared limits, and of the demand for these limits.
 
 use std::os::fd::AsFd;
 
@@ -15,7 +15,7 @@ use super::{
     maps::{Elements, Keyed, Maps},
 };
 
-/// The leases, and the filter in front of them and of the demands.
+/// The leases, and the filter that precedes them and the demands.
 pub(super) struct LeaseMaps {
     filters: Elements<Filter>,
     leases: Keyed<LogKey, Lease>,

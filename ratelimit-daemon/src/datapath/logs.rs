@@ -1,8 +1,10 @@
-//! The maps of the sliding logs. They are as large as the limits need, and one small entry where there are none.
+//! The maps of sliding logs. They are as large as the limits require, or one small entry if there
+//! are none.
 //!
-//! Where they get longer, what was logged is carried over.
+//! When they grow, their content is copied.
 //!
-//! The program says no sizes that hold: the loader makes these maps before it loads the program, which finds them by their pins.
+//! The sizes in the program are placeholders: the loader creates these maps before it loads the
+//! program, which finds them by their pins.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -21,14 +23,13 @@ use super::{
 };
 use crate::syscall;
 
-/// Its name.
 pub const LOGS: &str = "LOGS";
 
-/// How much of the logs is read in one call, and how many at least.
+/// The bytes of logs per read.
 const AT_ONCE_BYTES: u32 = 1 << 20;
 const LOGS_MIN: u32 = 16;
 
-/// The source of a log.
+/// Returns the source of a log.
 pub fn address_of(key: &LogKey) -> IpAddr {
     let address = Ipv6Addr::from(key.octets());
     match address.to_ipv4_mapped() {
@@ -37,19 +38,18 @@ pub fn address_of(key: &LogKey) -> IpAddr {
     }
 }
 
-/// The logs, to read from.
 pub struct Logs {
     map: OwnedFd,
     size: LogSize,
 }
 
 impl Logs {
-    /// The logs in `map`, which is of this size.
+    /// Returns the logs in `map`, which has this size.
     pub const fn new(map: OwnedFd, size: LogSize) -> Self {
         Self { map, size }
     }
 
-    /// The logs in a map that others replace.
+    /// Opens the logs in a map that is being replaced.
     pub fn replaced(map: OwnedFd) -> anyhow::Result<Self> {
         let info = MapData::from_fd(map.try_clone()?).and_then(|data| data.info())?;
         let words = info.value_size() / (u64::BITS / u8::BITS);
@@ -60,12 +60,13 @@ impl Logs {
         Ok(Self::new(map, size))
     }
 
-    /// What they can hold.
+    /// Returns the size of the logs.
     pub const fn size(&self) -> LogSize {
         self.size
     }
 
-    /// Shows some logs from a place on, and answers where to go on: at the front after the last one.
+    /// Visits some logs from a position, and returns where to continue: the beginning after the
+    /// last one.
     pub fn for_some(&self, place: &Place, visit: impl FnMut(LogKey, &[u64])) -> Result<Place> {
         if self.size.times == 0 {
             return Ok(Place::default());
@@ -75,17 +76,17 @@ impl Logs {
         batch::for_some_parts(self.map.as_fd(), place, logs, words, visit).map_err(unreadable(LOGS))
     }
 
-    /// The words of a log; `None` when nothing was logged.
+    /// Returns the words of a log. `None` if nothing was logged.
     pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>> {
         let mut words = vec![0; self.size.words() as usize];
         let (command, map) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, self.map.as_fd());
-        // aya knows only sizes that a type has.
-        // SAFETY: there are as many words as a value of the map has.
+        // aya supports only sizes of types. SAFETY: there are as many words as a value of the map
+        // has.
         let is_there = unsafe { syscall::read(command, map, &key, words.as_mut_ptr()) };
         Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
     }
 
-    /// Puts logs with these times, the newest last.
+    /// Writes logs with these times, the newest last.
     pub fn put<'a>(&self, rows: impl Iterator<Item = (LogKey, &'a [u64])>) -> Result<()> {
         if self.size.times == 0 {
             return Ok(());
@@ -101,7 +102,7 @@ impl Logs {
         batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(LOGS))
     }
 
-    /// Takes over what was logged in another map, beside what was logged here. It may be done again.
+    /// Merges the logs of another map into these. It can be repeated.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
@@ -122,7 +123,8 @@ impl Logs {
     }
 }
 
-/// A ring as long as `own` with the last times of both, each as often as one of them has it; `None` where `own` has them all.
+/// Returns a ring as long as `own` with the last times of both. A time occurs as often as in the
+/// ring that has it more often. `None` if `own` already contains all.
 fn merge(own: &[u64], before: &[u64]) -> Option<Vec<u64>> {
     let [head, of_own @ ..] = own else {
         return None;
@@ -147,7 +149,7 @@ fn merge(own: &[u64], before: &[u64]) -> Option<Vec<u64>> {
     if merged == all {
         return None;
     }
-    // Another sequence: who reads the ring meanwhile sees that it is another one.
+    // The next sequence number, so that concurrent readers notice the change.
     let sequence = (head / u64::from(TIMES_MAX) + 1) * u64::from(TIMES_MAX);
     let index = merged.len() % of_own.len();
     let mut ring = vec![sequence + index as u64];
@@ -163,21 +165,21 @@ mod tests {
     #[test]
     fn a_longer_ring_has_the_times_of_both_and_its_head_behind_the_last() {
         let sequence = u64::from(TIMES_MAX);
-        // A full ring of three, of which the oldest is in the middle.
+        // A full ring of three, with the oldest time in the middle.
         let before = [5 * sequence + 1, 9, 7, 8];
         let merged = merge(&[0; 6], &before).unwrap();
         assert_eq!(merged, [sequence + 3, 7, 8, 9, 0, 0]);
-        // Once more, and with one that was logged here.
+        // Repeated, and with a new time logged here.
         assert_eq!(merge(&merged, &before), None);
         let mut own = merged;
         own[4] = 12;
         assert_eq!(merge(&own, &before), None);
         let both = merge(&[0, 8, 12, 0, 0, 0], &before).unwrap();
         assert_eq!(both, [sequence + 4, 7, 8, 9, 12, 0]);
-        // Of more than it can hold the last ones, and the head at the oldest.
+        // If not all fit, the last ones, and the head at the oldest.
         let shorter = merge(&[0, 10, 0], &before).unwrap();
         assert_eq!(shorter, [sequence, 9, 10]);
-        // Packets of one moment count each.
+        // Packets with the same time count individually.
         let twice = merge(&[0; 4], &[0, 4, 4]).unwrap();
         assert_eq!(twice, [sequence + 2, 4, 4, 0]);
     }

@@ -1,5 +1,5 @@
-//! The maps of the store `lru`. A record has as many words as the largest policy has limits, which the loader knows when it makes
-//! them.
+//! The maps of the store `lru`. A record has as many words as the largest policy has limits, which
+//! the loader knows when it creates them.
 
 use std::{
     marker::PhantomData,
@@ -21,10 +21,9 @@ use super::{
 };
 use crate::{loader::SOURCE_MAPS, syscall};
 
-/// Records that are carried over at once.
+/// Records per read when copying.
 const AT_ONCE: usize = 4096;
 
-/// The map of a family.
 pub struct Records<A> {
     name: &'static str,
     map: OwnedFd,
@@ -37,7 +36,6 @@ where
     A: IpAddress,
     SourceKey<A>: Pod,
 {
-    /// The records in `map`.
     pub fn new(name: &'static str, map: OwnedFd) -> anyhow::Result<Self> {
         let asking = || format!("asking for the size of {name}");
         let data = map.try_clone().with_context(asking)?;
@@ -56,23 +54,24 @@ where
         })
     }
 
-    /// The words of a record.
+    /// Returns the number of words of a record.
     pub const fn words(&self) -> usize {
         self.words
     }
 
-    /// The record of a source; `None` when it has none.
+    /// Returns the record of a source, if it has one.
     pub fn get(&self, key: &SourceKey<A>) -> Result<Option<Record>> {
         let mut record = Record::default();
         let command = bpf_cmd::BPF_MAP_LOOKUP_ELEM;
-        // SAFETY: the map has such keys, and its values have no more words than a record.
+        // SAFETY: the map has such keys, and its values have at most the words of a record.
         let is_there =
             unsafe { syscall::read(command, self.map.as_fd(), key, record.words.as_mut_ptr()) };
         let is_there = is_there.map_err(unreadable(self.name))?;
         Ok(is_there.then_some(record))
     }
 
-    /// Shows some records from a place on, and answers where to go on: at the front after the last one.
+    /// Visits some records from a position, and returns where to continue: the beginning after the
+    /// last one.
     pub fn for_some(
         &self,
         place: &Place,
@@ -90,7 +89,7 @@ where
             .map_err(unreadable(self.name))
     }
 
-    /// Puts records in the place of those of the same sources.
+    /// Writes records, replacing those of the same sources.
     pub fn put(&self, rows: impl Iterator<Item = (SourceKey<A>, Record)>) -> Result<()> {
         let (mut keys, mut words) = (Vec::new(), Vec::new());
         for (key, record) in rows {
@@ -100,8 +99,8 @@ where
         batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(self.name))
     }
 
-    /// Takes over what sources have used by another map. Where a source has a record here too, each word becomes the one by which more
-    /// is used. So it may be done again.
+    /// Merges the records of another map into these. If a source has a record here too, each word
+    /// becomes the one with the higher usage, so it can be repeated.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
@@ -123,8 +122,8 @@ where
     }
 }
 
-/// Of two records under the same policy, by which more is used of each limit, as far as there are words for it. Of every algorithm that is the
-/// greater word, as words wrap. Where one is 0 nothing was used.
+/// Returns the words with the higher usage of two records under the same policy, up to `words`. For
+/// every algorithm that is the greater word, except that words wrap. A word of 0 is unused.
 fn merge(one: Record, other: Record, words: usize) -> Record {
     let mut merged = one;
     let pairs = merged.words.iter_mut().zip(other.words);
@@ -137,7 +136,7 @@ fn merge(one: Record, other: Record, words: usize) -> Record {
     merged
 }
 
-/// The maps of both families, and those of sliding logs, that others replace.
+/// The maps of both families, and those of sliding logs, that are being replaced.
 pub struct Replaced {
     pub v4: Vec<Records<Ipv4>>,
     pub v6: Vec<Records<Ipv6>>,
@@ -145,7 +144,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// Those of what the loader gave; `None` where nothing was replaced.
+    /// Opens the maps that the loader reports as replaced, if any.
     pub fn of(maps: &Maps) -> anyhow::Result<Option<Self>> {
         let [v4, v6] = SOURCE_MAPS;
         let replaced = Self {
@@ -172,16 +171,16 @@ mod tests {
         };
         let one = record([5, 0, u64::MAX - 3]);
         let other = record([7, 9, 2]);
-        // The last has wrapped.
+        // The last one has wrapped.
         let both = record([7, 9, 2]);
         assert_eq!(merge(one, other, 4), both);
         assert_eq!(merge(other, one, 4), both);
         assert_eq!(merge(both, other, 4), both);
-        // Nothing was used by a word that is 0, however far another is.
+        // 0 is unused, even if another word is far away.
         let far = record([1 << 63 | 1, 0, 0]);
         assert_eq!(merge(far, record([0; 3]), 4), far);
         assert_eq!(merge(record([0; 3]), far, 4), far);
-        // Words for which there is no room are left.
+        // Words without room are dropped.
         assert_eq!(merge(record([0; 3]), other, 1), record([7, 0, 0]));
     }
 }

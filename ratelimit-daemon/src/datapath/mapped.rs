@@ -1,7 +1,7 @@
-//! Words of a BPF array in the memory of this process: a write is a store, and no system call.
+//! Words of a BPF array in the memory of this process: a write is a store instead of a system call.
 //!
-//! Every page that is mapped counts as resident in this process, whether it was touched or not: the kernel enters all of them at once
-//! (`remap_vmalloc_range`). So nothing large is mapped for longer than it is used.
+//! Every mapped page counts as resident in this process, touched or not: the kernel enters all of
+//! them at once (`remap_vmalloc_range`). So nothing large is mapped for longer than it is used.
 
 use std::{
     io,
@@ -17,12 +17,12 @@ use std::{
 
 const WORD: usize = size_of::<u64>();
 
-/// Words of an array that was made with `BPF_F_MMAPABLE` (kernel 5.5, commit fc9702273e2e).
+/// Words of an array created with `BPF_F_MMAPABLE` (kernel 5.5, commit fc9702273e2e).
 #[derive(Debug)]
 pub struct Mapped {
     /// The first word of the first page.
     start: NonNull<AtomicU64>,
-    /// Which words of those pages are meant.
+    /// The range of usable words in those pages.
     words: Range<usize>,
 }
 
@@ -36,18 +36,19 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// When it has fewer, was not made for it, or there is no address space.
+    /// Fails if it has fewer, was not created for mapping, or there is no address space.
     pub fn new(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
         Self::part(map, 0..words)
     }
 
-    /// Maps some words of an array, with the pages that they are in.
+    /// Maps some words of an array, with the pages that contain them.
     pub fn part(map: BorrowedFd<'_>, words: Range<usize>) -> io::Result<Self> {
         let first_page = words.start / words_of_a_page() * words_of_a_page();
         let words = words.start - first_page..words.end - first_page;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let offset = libc::off_t::try_from(first_page * WORD).map_err(io::Error::other)?;
-        // SAFETY: the kernel chooses the place, and checks the descriptor, the offset and the size.
+        // SAFETY: the kernel chooses the address, and checks the descriptor, the offset and the
+        // size.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -65,20 +66,21 @@ impl Mapped {
         Ok(Self { start, words })
     }
 
-    /// The words.
+    /// Returns the words.
     pub const fn words(&self) -> &[AtomicU64] {
         let count = self.words.end - self.words.start;
-        // SAFETY: so many words are mapped as long as this lives, for reading and writing.
+        // SAFETY: that many words are mapped while this value exists, for reading and writing.
         unsafe { slice::from_raw_parts(self.start.add(self.words.start).as_ptr(), count) }
     }
 
-    /// The word at `index`.
+    /// Returns the word at `index`.
     pub fn load(&self, index: u32) -> u64 {
         self.words()[index as usize].load(Acquire)
     }
 
-    /// Replaces the word at `index`, whole. What was stored before is seen by a CPU that finds its place by this word. The
-    /// program reads the words of a level at an index that it makes of the level's width, an address dependency.
+    /// Replaces the word at `index` atomically. A CPU that follows this word sees everything stored
+    /// before it: the program derives the index of the next level from the level's width, an
+    /// address dependency.
     pub fn store(&self, index: u32, word: u64) {
         self.words()[index as usize].store(word, Release);
     }

@@ -1,4 +1,4 @@
-//! The maps as they are opened: by name, from the descriptors that the loader gave.
+//! Opens maps by name, from the descriptors of the loader.
 
 use std::{
     collections::BTreeMap,
@@ -21,23 +21,23 @@ use super::{
 };
 use crate::loader::{self, REFUSED_MAPS, TABLES};
 
-/// The maps by their names, to be opened by name and type.
+/// Maps by name, to be opened with a type.
 pub struct Maps(BTreeMap<String, OwnedFd>);
 
 impl Maps {
-    /// Those of these descriptors.
+    /// Takes the descriptors.
     pub const fn new(descriptors: BTreeMap<String, OwnedFd>) -> Self {
         Self(descriptors)
     }
 
-    /// A map, by a descriptor of its own: it may have other owners.
+    /// Opens a map with a duplicated descriptor, as it may have other owners.
     pub fn open<T: TryFrom<Map, Error = MapError>>(&self, name: &str) -> anyhow::Result<T> {
         let map = MapData::from_fd(self.descriptor(name)?).and_then(Map::from_map_data);
         map.and_then(T::try_from)
             .with_context(|| format!("opening the map {name}"))
     }
 
-    /// An array.
+    /// Opens an array.
     pub fn elements<T: Pod>(&self, name: &'static str) -> anyhow::Result<Elements<T>> {
         Ok(Elements {
             name,
@@ -46,7 +46,7 @@ impl Maps {
         })
     }
 
-    /// A hash map.
+    /// Opens a hash map.
     pub fn keyed<K: Pod, V: Pod>(&self, name: &'static str) -> anyhow::Result<Keyed<K, V>> {
         Ok(Keyed {
             name,
@@ -55,7 +55,7 @@ impl Maps {
         })
     }
 
-    /// The hash maps of both families.
+    /// Opens the hash maps of both families.
     pub fn by_source<V: Pod>(&self, [v4, v6]: [&'static str; 2]) -> anyhow::Result<BySource<V>> {
         Ok(BySource {
             v4: self.keyed(v4)?,
@@ -63,20 +63,20 @@ impl Maps {
         })
     }
 
-    /// A descriptor of a map.
+    /// Duplicates the descriptor of a map.
     pub fn descriptor(&self, name: &str) -> anyhow::Result<OwnedFd> {
         let descriptor = self.borrow(name)?.try_clone_to_owned();
         descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
     }
 
-    /// The descriptor of a map.
+    /// Returns the descriptor of a map.
     pub fn borrow(&self, name: &str) -> anyhow::Result<BorrowedFd<'_>> {
         let map = self.0.get(name);
         map.map(AsFd::as_fd)
             .ok_or_else(|| anyhow!("the loader gave no map {name}"))
     }
 
-    /// The maps that another one replaces, as `open` opens them.
+    /// Returns the maps that another one replaces, opened with `open`.
     pub fn replaced<T>(
         &self,
         name: &str,
@@ -87,13 +87,13 @@ impl Maps {
         given.map(|name| open(self.descriptor(name)?)).collect()
     }
 
-    /// Two empty maps like this one, with room for one element and two.
+    /// Returns two empty maps of the same kind, with room for one element and two.
     pub fn samples(&self, name: &str) -> anyhow::Result<[OwnedFd; 2]> {
         let [one, two] = loader::samples(name);
         Ok([self.descriptor(&one)?, self.descriptor(&two)?])
     }
 
-    /// The sizes of the maps.
+    /// Returns the sizes of the maps.
     pub fn statuses(&self) -> anyhow::Result<Vec<MapStatus>> {
         let tables = self.0.iter().filter(|(name, _)| loader::is_shared(name));
         tables
@@ -102,7 +102,7 @@ impl Maps {
     }
 }
 
-/// An array, which names itself where it fails.
+/// An array with its name, for errors.
 pub struct Elements<T: Pod> {
     pub name: &'static str,
     array: Array<MapData, T>,
@@ -120,7 +120,7 @@ impl<T: Pod> Elements<T> {
         answer.map_err(failed("writing", self.name, self.array.len()))
     }
 
-    /// The elements at some indices, as many of which there are.
+    /// Returns the elements in a range of indices.
     pub fn some(&self, indices: Range<u32>) -> Result<Vec<T>> {
         let mut elements = Vec::with_capacity(indices.len());
         let visit = |_, element| elements.push(element);
@@ -133,7 +133,7 @@ impl<T: Pod> Elements<T> {
     }
 }
 
-/// A hash map, which names itself where it fails.
+/// A hash map with its name, for errors.
 pub struct Keyed<K: Pod, V: Pod> {
     pub name: &'static str,
     pub map: HashMap<MapData, K, V>,
@@ -149,7 +149,7 @@ impl<K: Pod, V: Pod> Keyed<K, V> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
     }
 
-    /// Its name, and how many entries it has, which takes a scan.
+    /// Returns its name and number of entries. This scans the map.
     pub fn count(&self) -> Result<(&'static str, u64)> {
         let mut entries = 0;
         self.for_each(|_, _| entries += 1)?;
@@ -163,7 +163,7 @@ impl<K: Pod, V: Pod> Keyed<K, V> {
     }
 }
 
-/// The hash maps of both families whose keys are sources.
+/// The hash maps of both families with sources as keys.
 pub struct BySource<V: Pod> {
     pub v4: Keyed<Ipv4, V>,
     pub v6: Keyed<Ipv6, V>,

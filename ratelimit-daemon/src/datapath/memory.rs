@@ -45,147 +45,134 @@ use crate::{
     loader::MapPlan,
 };
 
-/// The tables, open to look into.
+/// The tables, open for inspection.
+#[expect(missing_docs, reason = "most are named after their table")]
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// The entries of both families.
     pub entries: BTreeMap<Prefix, Entry>,
-    /// The entries from which on more are refused; 0 stands for no end.
+    /// The number of entries from which on additions fail; 0 for no limit.
     pub entries_max: usize,
-    /// The most entries of a family, as it is reported; 0 stands for no end.
+    /// The reported capacity of a family; 0 for no limit.
     pub capacity: u32,
-    /// Whether nobody counts the entries, as kernels before 6.4.
+    /// Whether entries are not counted, as in kernels before 6.4.
     pub does_not_count: bool,
-    /// What was written, in its order.
+    /// The writes, in order.
     pub writes: Vec<Write>,
     /// The policies that are not empty.
     pub policies: BTreeMap<u32, Policy>,
-    /// What holds for all packets.
     pub settings: Settings,
-    /// The arrays of classes.
     pub classes: ClassTables,
-    /// The wider prefixes that have limits.
+    /// Wider prefixes with limits.
     pub aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
-    /// The state of the policies of node and destinations, by their slots.
+    /// The state of policies of the node and of destinations, by slot.
     pub totals: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
-    /// What the sliding logs can hold; `None` stands for no end.
+    /// The size of the sliding logs; `None` for no limit.
     pub log_size: Option<LogSize>,
-    /// The words of a record; `None` stands for as many as a policy can have limits.
+    /// The words of a record; `None` for as many as a policy can have limits.
     pub record_words: Option<u32>,
-    /// The sets of a `compact` table; `None` stands for another store.
+    /// The sets of a `compact` table; `None` for another store.
     pub table_sets: Option<u32>,
-    /// The words of the prefix-length filters that are not 0.
+    /// The nonzero words of the prefix-length filters.
     pub prefix_filters: BTreeMap<(IpFamily, u32), u64>,
-    /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
-    /// Sources that were refused.
     pub refusals: BTreeMap<IpAddr, Refusals>,
-    /// What limits of a scope refused that many share.
+    /// Refusals by limits that many sources share, by scope.
     pub shared_refusals: BTreeMap<(IpAddr, u32), Refusals>,
-    /// Sources that policies banned.
+    /// Sources banned by policies.
     pub detected: BTreeMap<IpAddr, Detected>,
-    /// One that a policy bans as soon as those were read.
+    /// A source that a policy bans right after the bans were read.
     pub detected_next: Option<(IpAddr, Detected)>,
-    /// The end of a time in which everything passes.
+    /// The end of pass-all.
     pub pass_all_until: Instant,
-    /// How many bans policies may make in a minute.
+    /// The budgets for bans by policies.
     pub detection_limit: BanBudgets,
     /// The bans of a minute.
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// Whether the program was attached.
     pub runs: bool,
-    /// The features that the program has.
+    /// The features of the program.
     pub features: Features,
-    /// Interfaces that are not there; the program runs on all others.
+    /// Missing interfaces; the program runs on all others.
     pub missing: Vec<String>,
-    /// How many sources may get state on one CPU.
+    /// The budget for new sources on each CPU.
     pub new_sources: ByGeneration<Budget>,
-    /// When sources are challenged.
     pub challenge: ByGeneration<challenge::Rules>,
-    /// What interfaces have of their own.
     pub interface_rules: InterfaceRules,
-    /// What was taken of its budgets.
+    /// The used budgets of the challenge.
     pub challenge_taken: challenge::Taken,
-    /// How many questions had no answer.
+    /// The number of challenges that were not sent because the budget was spent.
     pub challenge_unanswered: u64,
-    /// Until when nobody is challenged.
+    /// The end of the challenge's suspension.
     pub challenge_suspended: Instant,
-    /// How often a source proved itself.
+    /// The number of completed challenges.
     pub proofs: u64,
-    /// Until when sources are verified.
+    /// Verified sources, with the end of their verification.
     pub verified: BTreeMap<IpAddr, Verified>,
-    /// Which keys are looked for among leases, by family.
+    /// Keys with a lease, by family.
     pub leased_filters: [Filter; 2],
-    /// What keys have leased.
     pub leases: HashMap<LogKey, Lease>,
-    /// What packets asked of limits that nodes share.
+    /// The demand for limits that nodes share.
     pub demands: Vec<(LogKey, Demand)>,
-    /// What became of them.
+    /// The results of bans by policies.
     pub tally: Tally,
-    /// Whether a change of the settings is refused.
+    /// Whether changes of the settings fail.
     pub settings_refused: bool,
-    /// How many changes of the settings are taken until they are refused.
+    /// How many changes of the settings succeed before they fail.
     pub settings_left: Option<u32>,
-    /// What packets matched, by slot.
+    /// Counts of matched packets, by slot.
     pub entry_counters: BTreeMap<u16, Counter>,
-    /// Whose slots they are.
+    /// The owners of the slots.
     pub counter_owners: BTreeMap<u16, u64>,
     /// The packets that limits judged.
     pub judged: Counter,
-    /// Where the next scan of sources waits.
+    /// Where the next scan of sources pauses.
     pub gate: Option<Gate>,
 }
 
 impl Memory {
-    /// The wider prefixes of a family that have limits for packets that come now.
+    /// Returns the wider prefixes of a family with limits, in the current generation.
     pub fn aggregates_in_force(&self, family: IpFamily) -> Aggregates {
         let aggregates = self.aggregates.get(&family).copied().unwrap_or_default();
         *aggregates.of(self.settings.generation())
     }
 }
 
-/// A point that a scan reaches, and where it waits until it may go on.
+/// A point where a scan pauses until it may continue.
 #[derive(Debug)]
 pub struct Gate {
-    /// Is told that it was reached.
+    /// Signals that the scan has arrived.
     pub reached: Sender<()>,
-    /// Tells that it is open, or is gone.
+    /// Receives the permission to continue, or is closed.
     pub open: Receiver<()>,
 }
 
-/// Logs that are shown at once.
+/// Logs visited at once.
 const LOGS_AT_ONCE: usize = 100;
 
-/// What was written.
+/// A write to the tables.
+#[expect(missing_docs, reason = "most are named after their table")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// A policy.
     Policy(u32, Box<Policy>),
-    /// An entry, or that there is none any more.
+    /// An entry, or its removal.
     Entry(Prefix, Option<Entry>),
-    /// The arrays of classes.
     Classes(Box<ClassTables>),
-    /// The wider prefixes of a family.
     Aggregates(IpFamily, ByGeneration<Aggregates>),
-    /// The state in a slot of the node or of a destination, which is empty.
+    /// Clears the state in a slot of the node or of a destination.
     Total(u32),
-    /// A region of a `compact` table, which is empty.
+    /// Clears a region of a `compact` table.
     Region(Region),
-    /// What a region holds, in another one that was empty.
+    /// Copies a region to another one, which was empty.
     CopiedRegion(Region, Region),
-    /// How many sources may get state on one CPU.
     NewSources(ByGeneration<Budget>),
-    /// What interfaces have of their own.
     InterfaceRules(InterfaceRules),
-    /// The rules of the challenge.
     Challenge(Box<ByGeneration<challenge::Rules>>),
-    /// What holds for all packets.
     Settings(Settings),
 }
 
-/// The tables, of which the test keeps a hold.
+/// The tables, shared with the test.
 #[derive(Clone, Debug)]
 pub struct Shared(Arc<Mutex<Memory>>);
 
@@ -196,7 +183,7 @@ impl From<&Arc<Mutex<Memory>>> for Shared {
 }
 
 impl Memory {
-    /// A program that runs has the features before the tables use them.
+    /// Panics unless a running program has the features that the tables are about to use.
     fn require(&self, features: Features) {
         assert!(
             !self.runs || self.features.covers(features),
@@ -441,7 +428,7 @@ impl PolicyTables for Shared {
         Ok(self.memory().new_sources)
     }
 
-    /// No packet comes here.
+    /// No packets arrive here.
     fn new_sources_taken(&self) -> Result<Taken> {
         Ok(Taken::default())
     }
@@ -821,7 +808,7 @@ impl SourceTables for Shared {
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()> {
         self.pass_gate();
-        // A copy: who visits may ask for more.
+        // A copy, because the visitor may access the tables.
         let records = self.memory().records.clone();
         for ((source, scope), record) in records {
             visit(SourceRow {
@@ -865,7 +852,7 @@ impl SourceTables for Shared {
     }
 }
 
-/// Shows some rows from a place on, which is how many were shown before.
+/// Visits some rows from a position, which is the number of rows visited before.
 fn some<T>(
     rows: impl Iterator<Item = T>,
     place: &Place,

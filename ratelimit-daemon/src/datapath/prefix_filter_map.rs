@@ -1,7 +1,8 @@
-//! The prefix-length filter of a family, of which only those parts are mapped that were used since it was last released.
+//! The prefix-length filter of a family. Only parts used since the last release are mapped.
 //!
-//! Its words are stored one by one, each whole, so it has to be mapped. A list of millions asks for them in no order, so what is
-//! mapped stays so for a while. But the whole of both families are 13 MiB, of which a daemon at rest needs nothing.
+//! Its words must be stored one by one, each atomically, so it has to be mapped. A list of millions
+//! uses them in random order, so parts stay mapped for a while. But both families together take 13
+//! MiB, none of which an idle daemon needs.
 
 use std::{
     cell::OnceCell,
@@ -14,7 +15,6 @@ use super::{mapped::Mapped, maps::Maps};
 /// The words of a part: 64 KiB.
 const PART: u32 = 1 << 13;
 
-/// The words of the prefix-length filter of a family.
 pub(super) struct PrefixFilter {
     name: &'static str,
     map: OwnedFd,
@@ -23,7 +23,7 @@ pub(super) struct PrefixFilter {
 }
 
 impl PrefixFilter {
-    /// A prefix-length filter of `words` words.
+    /// Opens a prefix-length filter with this number of words.
     pub fn new(maps: &Maps, name: &'static str, words: u32) -> anyhow::Result<Self> {
         Ok(Self {
             name,
@@ -33,30 +33,31 @@ impl PrefixFilter {
         })
     }
 
-    /// The word at `index`.
+    /// Returns the word at `index`.
     pub fn load(&self, index: u32) -> u64 {
         let (part, index) = self.place(index);
         part.load(index)
     }
 
-    /// Replaces the word at `index`, whole.
+    /// Replaces the word at `index` atomically.
     pub fn store(&self, index: u32, word: u64) {
         let (part, index) = self.place(index);
         part.store(index, word);
     }
 
-    /// Lets go of what is mapped.
+    /// Unmaps all parts.
     pub fn release(&mut self) {
         for part in &mut self.parts {
             part.take();
         }
     }
 
-    /// The part that a word is in, and its index there.
+    /// Returns the part that contains a word, and the index in it.
     fn place(&self, index: u32) -> (&Mapped, u32) {
         let part = index / PART;
         let mapped = self.parts[part as usize].get_or_init(|| {
-            // As with any other memory, there is no going on without it. The kernel goes on, and the next start repairs.
+            // As with any other memory, failure is fatal. The kernel continues to enforce, and the
+            // next start repairs the filter.
             self.map_part(part)
                 .unwrap_or_else(|error| panic!("no memory to map a part of {}: {error}", self.name))
         });

@@ -1,5 +1,6 @@
-//! The sources of one address family that limits have refused, as the CPUs counted them. All of them are read from memory that is
-//! mapped for that long. A CPU may give a place to another source meanwhile, which is then told with the count of the one before.
+//! The refused sources of a family, as counted by the CPUs. Scans read all of them from mapped
+//! memory. If a CPU gives a slot to another source during the scan, that source is reported with
+//! the previous count.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,6 @@ use super::{
 };
 use crate::cpus;
 
-/// The map of the family of `A`.
 pub(super) struct RefusedMap<A: IpAddress + Hash + Pod>
 where
     Refused<A>: Pod,
@@ -45,7 +45,7 @@ where
         })
     }
 
-    /// How often a source was refused; `None` where it is not known to have been.
+    /// Returns how often a source was refused, if that is known.
     pub fn of(&self, source: A) -> Result<Option<Refusals>> {
         let mut all = None;
         for cpu in 0..self.sets.len() / self.sets_of_cpu {
@@ -56,7 +56,7 @@ where
         Ok(all)
     }
 
-    /// Those of all sources that are known to have been refused.
+    /// Visits all sources known to have been refused.
     pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<()> {
         let words = self.sets.len() as usize * words_of_set::<A>();
         let mapped = Mapped::new(self.sets.descriptor.as_fd(), words);
@@ -68,12 +68,12 @@ where
     }
 }
 
-/// The words of a set: an element of an array takes whole ones.
+/// Returns the words of a set, rounded up to whole ones.
 pub const fn words_of_set<A>() -> usize {
     size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>())
 }
 
-/// What all CPUs together have counted in a map that is mapped whole.
+/// Returns the counts of all CPUs in a fully mapped map.
 pub fn refusals_in<A: Address + FromBytes + Hash>(map: &Mapped) -> HashMap<A, Refusals> {
     let mut sources: HashMap<A, Refusals> = HashMap::new();
     for (source, known) in refused_in::<A>(map.words()) {
@@ -83,12 +83,12 @@ pub fn refusals_in<A: Address + FromBytes + Hash>(map: &Mapped) -> HashMap<A, Re
     sources
 }
 
-/// The sources in the words of sets.
+/// Returns the sources in the words of sets.
 pub fn refused_in<A: Address + FromBytes>(
     words: &[AtomicU64],
 ) -> impl Iterator<Item = (A, Refused<A>)> {
     let sets = words.chunks_exact(words_of_set::<A>());
-    // The first place is taken first, and begins with its count.
+    // The first slot is used first, and begins with its count.
     let sets = sets.filter(|words| words[0].load(Relaxed) != 0);
     sets.flat_map(|words| {
         let mut set = [0; words_of_set::<Ipv6>()];

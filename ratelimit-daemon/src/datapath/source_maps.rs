@@ -1,5 +1,5 @@
-//! The maps of sources, as they are read: with descriptors of their own, so that a thread beside the owner of the tables can scan
-//! through them.
+//! The maps of sources, for reading: with their own descriptors, so that another thread can scan
+//! them.
 
 use std::{
     hash::Hash,
@@ -35,7 +35,7 @@ use super::{
 };
 use crate::loader::{REFUSED_MAPS, Sizes};
 
-/// Sources that are read in one call.
+/// Sources per read.
 const SOURCES_AT_ONCE: usize = 4096;
 
 /// The maps of both stores.
@@ -51,7 +51,7 @@ pub(super) struct SourceMaps {
 }
 
 impl SourceMaps {
-    /// Those of maps of these sizes.
+    /// Opens the maps with these sizes.
     pub fn new(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
         let compact = sizes.sets.map(|sets| CompactTable::new(maps, sets));
         Ok(Self {
@@ -66,17 +66,17 @@ impl SourceMaps {
         })
     }
 
-    /// The size of the sliding logs.
+    /// Returns the size of the sliding logs.
     pub const fn log_size(&self) -> LogSize {
         self.logs.size()
     }
 
-    /// The words of a record.
+    /// Returns the number of words of a record.
     pub fn record_words(&self) -> u32 {
         u32::try_from(self.v4.records.words()).unwrap_or(u32::MAX)
     }
 
-    /// Whether records and logs are longer than all that they replace.
+    /// Returns whether records and logs are longer than all that they replace.
     pub fn are_longer_than(&self, Replaced { v4, v6, logs }: &Replaced) -> bool {
         let v4 = v4.iter().map(Records::words);
         let mut words = v4.chain(v6.iter().map(Records::words));
@@ -85,7 +85,7 @@ impl SourceMaps {
             && times.all(|times| times < self.logs.size().times)
     }
 
-    /// Takes over what sources have used by records of another size.
+    /// Copies the usage from records of another size.
     pub fn take_over(&self, replaced: &Replaced) -> Result<()> {
         let Replaced { v4, v6, logs } = replaced;
         v4.iter().try_for_each(|it| self.v4.records.take_over(it))?;
@@ -93,14 +93,14 @@ impl SourceMaps {
         logs.iter().try_for_each(|it| self.logs.take_over(it))
     }
 
-    /// The sources of a family that ever got state.
+    /// Returns the number of sources of a family that ever got state.
     pub fn inserted_of(&self, family: IpFamily) -> Result<u64> {
         let cpus = self.inserted.get(&inserted_index(family), 0);
         let cpus = cpus.map_err(failed("reading", INSERTED, 2))?;
         Ok(cpus.iter().sum())
     }
 
-    /// Puts records of sources of a family.
+    /// Writes records of sources of a family.
     pub fn put_records(&self, family: IpFamily, rows: &[SourceRow]) -> Result<()> {
         match family {
             IpFamily::V4 => self.v4.put(rows),
@@ -108,7 +108,7 @@ impl SourceMaps {
         }
     }
 
-    /// Puts sliding logs.
+    /// Writes sliding logs.
     pub fn put_logs(&self, rows: &[LogRow]) -> Result<()> {
         let rows = rows.iter().map(|row| {
             let key = log_key(row.source, row.scope, row.limit);
@@ -149,7 +149,7 @@ impl SourceTables for SourceMaps {
             return Ok(());
         };
         for family in IpFamily::ALL {
-            // To map a table takes as long as to read it: one that nothing was ever put into is left alone.
+            // Mapping a table takes as long as reading it, so an unused one is skipped.
             if self.inserted_of(family)? > 0 {
                 table.some_slots(family, region, sets.clone(), visit)?;
             }
@@ -246,7 +246,6 @@ impl SourceTables for SourceMaps {
     }
 }
 
-/// The maps of the family of `A`.
 struct FamilySources<A>
 where
     A: IpAddress + Hash + Pod,
@@ -286,7 +285,7 @@ where
         to_the_end(|place| self.for_some(place, SOURCES_AT_ONCE, &mut visit))
     }
 
-    /// Shows some sources from a place on.
+    /// Visits some sources from a position.
     fn for_some(
         &self,
         place: &Place,
@@ -298,10 +297,10 @@ where
     }
 }
 
-/// Where the sources that ever got state are counted, by family.
+/// Counts the sources that ever got state, by family.
 pub(super) const INSERTED: &str = "INSERTED";
 
-/// The index of a family there.
+/// Returns the index of a family in it.
 pub(super) const fn inserted_index(family: IpFamily) -> u32 {
     match family {
         IpFamily::V4 => Family::Ipv4 as u32,

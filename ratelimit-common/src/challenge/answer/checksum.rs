@@ -1,6 +1,6 @@
 //! The checksum of the internet (RFC 1071).
 
-/// The sum of the words of 2 bytes, of which there are few.
+/// The sum of the 2-byte words of a few bytes.
 #[inline(always)]
 pub fn sum<const N: usize>(bytes: &[u8; N]) -> u32 {
     let (words, _) = bytes.as_chunks::<2>();
@@ -10,7 +10,7 @@ pub fn sum<const N: usize>(bytes: &[u8; N]) -> u32 {
     words.fold(0, u32::wrapping_add)
 }
 
-/// The checksum of what has this sum.
+/// The checksum for this sum.
 #[inline(always)]
 pub const fn of(sum: u32) -> [u8; 2] {
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);

@@ -12,11 +12,11 @@ pub struct Front<'a> {
 }
 
 impl Front<'_> {
-    /// The bytes from `start` to `end`.
+    /// Creates a front from the bytes from `start` to `end`.
     ///
     /// # Safety
     ///
-    /// They can be written for `'a`, and nobody holds a reference to them while it writes.
+    /// They must be writable for `'a`, and no references to them may exist during writes.
     #[inline(always)]
     pub const unsafe fn from_raw(start: *mut u8, end: *mut u8) -> Self {
         Self {
@@ -26,7 +26,8 @@ impl Front<'_> {
         }
     }
 
-    /// Writes `value` so many bytes behind the front; `None`, and nothing is written, where there is no room for all of it.
+    /// Writes `value` at an offset. `None`, without writing anything, if it does not fit
+    /// completely.
     #[inline(always)]
     pub fn put<T: Copy + Immutable + IntoBytes + Unaligned>(
         &self,
@@ -38,7 +39,8 @@ impl Front<'_> {
         if next > self.end {
             return None;
         }
-        // SAFETY: all of the place lies before the end, which was promised to be writable, and any place is aligned for the type.
+        // SAFETY: the destination ends before the end, which the caller promised to be writable,
+        // and the type has no alignment.
         unsafe { place.cast::<T>().write(*value) };
         Some(())
     }

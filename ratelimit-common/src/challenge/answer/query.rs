@@ -1,4 +1,4 @@
-//! The answer to a query of DNS, written over it: that it is truncated, and nothing else.
+//! Writes the answer to a DNS query over it: an empty, truncated response.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 
@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// Flags of a message: it is an answer, truncated; and whether recursion is desired and offered.
+/// Flags of a message: response, truncated, and recursion desired and available.
 const IS_ANSWER: u8 = 1 << 7;
 const IS_TRUNCATED: u8 = 1 << 1;
 const RECURSION_IS_DESIRED: u8 = 1 << 0;
 const RECURSION_IS_OFFERED: u8 = 1 << 7;
-/// In the second byte, of the question: what is not checked by DNSSEC is wanted too.
+/// In the second byte of the query: data without DNSSEC validation is acceptable.
 const CHECKING_IS_DISABLED: u8 = 1 << 4;
 
-/// What stands in front of the question.
+/// The headers before the question.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
 #[repr(C)]
 struct Datagram {
@@ -31,8 +31,10 @@ struct Datagram {
     header: Header,
 }
 
-/// Writes the answer to the query in `frame` into `front`, which is the same frame. Its question stays where it is, and nothing behind that
-/// counts. The [sum] of that is told by a function, which the kernel has as a subprogram. Answers the bytes of the frame; `None` when it is no query that is answered, and then the frame is as it was.
+/// Writes the answer to the query in `frame` into `front`, which is the same frame. The question
+/// stays in place, and everything behind it is cut. Its [sum] is computed by a function argument,
+/// which is a subprogram in the kernel. Returns the bytes of the frame. `None` if the query is not
+/// answered; the frame is then unchanged.
 #[inline(always)]
 pub fn write_query(
     frame: Cursor<'_>,
@@ -44,7 +46,7 @@ pub fn write_query(
     let bytes = question_bytes(frame, link_layer)?.min(QUESTION_BYTES_MAX);
     let bytes = bytes.wrapping_add(UDP_BYTES);
     let mut cursor = frame;
-    // Of a query all is there, so nothing fails from here on.
+    // The query is complete, so nothing fails from here on.
     let (network_bytes, ends) = match payload(&mut cursor, link_layer) {
         Ok(Payload::Ipv4) => {
             let addresses = ipv4::addresses(cursor)?;
@@ -70,8 +72,8 @@ pub fn write_query(
     Some(start.wrapping_add(bytes))
 }
 
-/// What stands in front of the question of the datagram at `cursor`, of which `bytes` are answered, where `ends` is the sum of both
-/// addresses.
+/// Creates the headers of the answer to the datagram at `cursor`, of which `bytes` are returned,
+/// given the sum of both addresses.
 #[inline(always)]
 fn datagram(
     mut cursor: Cursor<'_>,
@@ -84,7 +86,8 @@ fn datagram(
     let [from, to] = udp.ports;
     let [first, second] = header.flags;
     let desired = first & RECURSION_IS_DESIRED;
-    // The resolver of glibc takes an answer without anything in it, and without an offer of recursion, for that of a server that cannot help.
+    // The resolver of glibc would take an empty response without the recursion available flag for
+    // one of a server that cannot help.
     let offered = if desired == 0 {
         0
     } else {
@@ -107,13 +110,13 @@ fn datagram(
     };
     let question = bytes.wrapping_sub(UDP_BYTES).wrapping_sub(HEADER_BYTES);
     let written: [u8; (UDP_BYTES + HEADER_BYTES) as usize] = transmute!(answer);
-    // What stands in front of a datagram only to be summed (RFC 768).
+    // The pseudo header, which is only part of the sum (RFC 768).
     let pseudo = ends.wrapping_add(UDP.into()).wrapping_add(bytes.into());
     let whole = pseudo
         .wrapping_add(checksum::sum(&written))
         .wrapping_add(sum(cursor, question)?);
     let checksum = match checksum::of(whole) {
-        // That there is none.
+        // 0 would mean that there is no checksum.
         [0, 0] => [0xff; 2],
         sum => sum,
     };
@@ -126,7 +129,7 @@ fn datagram(
     })
 }
 
-/// The sum of the words of the next `bytes` bytes; `None` where they are not all there.
+/// Returns the sum of the 2-byte words of the next `bytes` bytes. `None` if they are incomplete.
 #[inline(always)]
 pub fn sum(mut cursor: Cursor<'_>, bytes: u16) -> Option<u32> {
     let mut sum = 0_u32;
@@ -146,5 +149,5 @@ pub fn sum(mut cursor: Cursor<'_>, bytes: u16) -> Option<u32> {
     Some(sum.wrapping_add(u16::from_be_bytes([last, 0]).into()))
 }
 
-/// Whole words of the longest question.
+/// The whole words of the longest question.
 const WORDS_MAX: u16 = (QUESTION_BYTES_MAX - HEADER_BYTES) / 2;

@@ -12,13 +12,14 @@ use crate::parse::ipv6::walk;
 const NOW: Instant = Instant::from_nanos(77 << 36);
 
 proptest! {
-    /// The answer is no longer than the question, goes back where that came from, and carries the cookie; every checksum is right.
+    /// The answer is no longer than the question, returns to its origin, and contains the cookie;
+    /// all checksums are right.
     #[test]
     fn a_question_is_answered(
         key: [u64; 2], is_ipv6: bool, tags in 0_usize..=2, ip_options in 0_usize..=10, tcp_options in 0_usize..=10,
         ends: [[u8; 16]; 2], ports: [[u8; 2]; 2], sequence: [u8; 4], payload in 0_usize..64, has_link_layer: bool,
     ) {
-        // Nobody connects to a group.
+        // Groups do not accept connections.
         prop_assume!(!(0xe0..0xf0).contains(&ends[1][0]) && ends[1][0] != 0xff);
         let link_layer = if has_link_layer { LinkLayer::Ethernet } else { LinkLayer::None };
         let front = if has_link_layer { front(tags, is_ipv6) } else { Vec::new() };
@@ -65,7 +66,8 @@ proptest! {
         prop_assert_eq!(returned, cookie);
     }
 
-    /// An answer with the cookie of a listener is right, is no longer than the question, and tells the segment size where that had options.
+    /// An answer with a listener's cookie is right, no longer than the question, and has the
+    /// segment size if the question had options.
     #[test]
     fn a_listener_answers(is_ipv6: bool, options in 0_usize..=10, sequence: u32, number: u32, segment_bytes: u16) {
         let mut segment = [&[1, 2, 3, 4][..], &number.to_be_bytes(), &[0; 4], &[(5 + u8::try_from(options).unwrap()) << 4, SYN], &[0; 6]].concat();
@@ -98,7 +100,8 @@ proptest! {
         }
     }
 
-    /// A listener that keeps options is told of by those that the SYN has too, in the order of Linux, where the SYN has as many bytes of them.
+    /// A listener that keeps options is represented by those that the SYN has too, in the order of
+    /// Linux, if the SYN has as many bytes of them.
     #[test]
     fn a_listener_keeps_options(
         is_ipv6: bool, has: [bool; 4], listener_has: [bool; 2], client_scale in 0_u8..=15, scale in 0_u8..=14, value: u32,
@@ -140,7 +143,7 @@ proptest! {
         prop_assert_eq!(usize::from(tcp[12] >> 2), tcp.len());
     }
 
-    /// Options are read as far as they are whole, whatever the bytes are.
+    /// For any bytes, options are read as far as they are complete.
     #[test]
     fn options_are_read(bytes in prop::collection::vec(prop_oneof![0_u8..=10, any::<u8>()], 0..=40)) {
         let (start, count) = (Cursor::new(&bytes), u16::try_from(bytes.len()).unwrap());
@@ -148,7 +151,8 @@ proptest! {
         prop_assert_eq!(read, read_again(&bytes));
     }
 
-    /// Whatever the bytes are: what cannot be answered stays as it was, and nothing behind the frame is touched.
+    /// For any bytes: a packet that cannot be answered stays as it was, and nothing behind the
+    /// frame changes.
     #[test]
     fn what_is_cut_stays_as_it_was(is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74)) {
         let segment = [&[1, 2, 3, 4][..], &[0; 8], &[5 << 4, SYN], &[0; 6]].concat();
@@ -165,7 +169,7 @@ proptest! {
     }
 }
 
-/// The same as [`SynOptions::read`], of slices.
+/// Like [`SynOptions::read`], for slices.
 fn read_again(bytes: &[u8]) -> SynOptions {
     let (mut read, mut rest) = (
         SynOptions {
@@ -212,7 +216,7 @@ fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
     )
 }
 
-/// The cookies of a key, where nobody listens.
+/// The cookies of a key, without a listener.
 struct Keyed(Key);
 
 impl Cookies for Keyed {
@@ -229,7 +233,8 @@ impl Cookies for Keyed {
     }
 }
 
-/// The cookie of a listener that keeps options, for the SYN in these bytes, which are answered there.
+/// The cookie of a listener that keeps options, for the SYN in these bytes, which are answered in
+/// place.
 struct Keeping<'a>(
     ListenerCookie,
     Option<ListenerOptions>,
@@ -259,7 +264,7 @@ fn question_ends(question: &[u8], packet: usize, at: usize) -> &[u8] {
     &question[packet + at..packet + at + 32]
 }
 
-/// An Ethernet header with so many VLAN tags.
+/// An Ethernet header with VLAN tags.
 fn front(tags: usize, is_ipv6: bool) -> Vec<u8> {
     let mut front = std::vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     for tag in 0..tags {
@@ -294,7 +299,7 @@ fn ipv6_packet(ends: [[u8; 16]; 2], has_extension: bool, segment: &[u8]) -> Vec<
     [&header[..], &ends.concat(), extension, segment].concat()
 }
 
-/// As RFC 1071 has it: bytes side by side, and each carry added at once.
+/// As in RFC 1071: pairs of bytes, and each carry added at once.
 fn ones_complement_sum(bytes: &[u8]) -> u16 {
     bytes.chunks(2).fold(0, |sum: u16, pair| {
         let (sum, carry) = sum.overflowing_add(u16::from_be_bytes([pair[0], pair[1]]));

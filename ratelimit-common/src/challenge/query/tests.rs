@@ -27,7 +27,7 @@ fn a_query_with_one_question_is_answered_and_nothing_else() {
         },
         Some(12 + 17 + 4),
     );
-    // A record of a signature, one that is not there, two of them, and those of a server.
+    // The record of a signature, a missing one, two of them, and those of a server.
     for (records, behind) in [
         ([1, 0, 0, 1], &[0, 0, 250, 0][..]),
         ([1, 0, 0, 1], &[]),
@@ -46,7 +46,7 @@ fn a_query_with_one_question_is_answered_and_nothing_else() {
             None,
         );
     }
-    // Answers, and operations that are no query.
+    // Responses, and operations other than a query.
     for flags in [1 << 7, 4 << 3, 5 << 3] {
         check(
             &Message {
@@ -85,7 +85,8 @@ fn a_query_that_is_cut_or_not_right_behind_the_network_header_is_not_answered() 
 }
 
 proptest! {
-    /// The answer is no longer than the query, goes back where that came from, is truncated, and has the question; every checksum is right.
+    /// The answer is no longer than the query, returns to its origin, is truncated, and has the
+    /// question; all checksums are right.
     #[test]
     fn the_answer_is_truncated(
         is_ipv6: bool, tags in 0_usize..=2, labels in prop::collection::vec(1_usize..12, 0..9), identification: [u8; 2], flags: [u8; 2],
@@ -129,7 +130,7 @@ proptest! {
         prop_assert_eq!(&said[12..], &message.name_and_type());
     }
 
-    /// Whatever the bytes are: what is not answered stays as it was.
+    /// For any bytes: a packet that is not answered stays as it was.
     #[test]
     fn what_is_not_answered_stays_as_it_was(is_ipv6: bool, at in 0_usize..80, bit in 0..8_u8, noise in prop::collection::vec(any::<u8>(), 0..90)) {
         let mut changed = frame(0, is_ipv6, &Message::new(USUAL).bytes());
@@ -234,7 +235,7 @@ fn frame(tags: usize, is_ipv6: bool, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The sum of RFC 1071: all ones where a checksum among the bytes is right.
+/// The sum of RFC 1071: all ones if a checksum among the bytes is right.
 fn ones_complement_sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let words =

@@ -1,4 +1,4 @@
-//! What is known at a glance.
+//! Quick decisions.
 
 use core::num::NonZeroU32;
 use std::vec::Vec;
@@ -129,12 +129,12 @@ fn a_cpu_that_knows_that_nobody_is_challenged_looks_again_after_a_millisecond() 
         world.judge_quickly(SOURCE, frame, now)
     };
     assert_eq!(judge(0), Some(Outcome::Unasked));
-    // Another CPU begins to challenge.
+    // Another CPU turns the challenge on.
     let ends = Instant::from_nanos(START + SECOND);
     world.set_until(Asked::Connections, ends);
     assert_eq!(judge(MILLISECOND - 1), Some(Outcome::Unasked));
     assert_eq!(judge(MILLISECOND), None);
-    // A source that is known as verified is not looked up.
+    // A source known as verified is not looked up.
     world.verify(&SOURCE, Verified::here(ends));
     assert!(world.is_verified(&SOURCE, Instant::from_nanos(START)));
     assert_eq!(judge(MILLISECOND), Some(Outcome::Unasked));
@@ -224,8 +224,9 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
 }
 
 proptest! {
-    /// What is known quickly is what would be answered at length, and takes as much of what all share. Only while challenges are suspended it
-    /// may take of what the CPU has drawn, and nothing is taken at length.
+    /// A quick decision equals the full one, and takes as much from shared budgets. Only while
+    /// challenges are suspended, it may take from the CPU's drawn share where the full decision
+    /// takes nothing.
     #[test]
     fn a_packet_is_judged_quickly_as_it_would_be_at_length(
         when in prop::array::uniform2(prop_oneof![
@@ -239,7 +240,7 @@ proptest! {
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying_at([53, other_port], when[0], when[1]);
-            // Of a class that no packet has.
+            // A class of no packet.
             let classes = if of_class { ClassSet::from_bits(1) } else { ClassSet::ALL };
             let at_port = only_port.map_or_else(Targets::default, |port| {
                 Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0])
@@ -270,13 +271,13 @@ proptest! {
     }
 }
 
-/// How much later a packet comes.
+/// The time until the next packet.
 const GAPS_NS: [u64; 5] = [0, 0, MILLISECOND - 1, MILLISECOND, SECOND / 2];
 
-/// The flags and the offset of packets: of whole ones, of a first fragment, and of a later one.
+/// The flags and the offset of packets: complete ones, a first fragment, and a later one.
 const PARTS: [[u8; 2]; 4] = [[0, 0], [0x40, 0], [0x20, 0], [0, 1]];
 
-/// A protocol, and what stands behind the addresses.
+/// A protocol, and the bytes behind the addresses.
 type Packet = (u8, fn() -> Vec<u8>);
 
 const PACKETS: [Packet; 12] = [

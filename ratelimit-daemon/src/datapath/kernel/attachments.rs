@@ -14,12 +14,12 @@ use crate::{
     loader::{Attachment, HeldLink, InterfacePlan},
 };
 
-/// An interface that has a slot.
+/// An interface with a slot.
 pub(super) struct Port {
     pub(super) slot: u32,
-    /// Whether a link of ours may be pinned for it.
+    /// Whether one of our links may be pinned for it.
     pub(super) is_pinned: bool,
-    /// How it is configured.
+    /// Its configuration.
     pub(super) interface: Interface,
     pub(super) program: Option<OwnProgram>,
 }
@@ -31,17 +31,18 @@ impl Port {
     }
 }
 
-/// A program that was put on an interface.
+/// One of our programs, for an interface.
 pub(super) struct OwnProgram {
     pub(super) number: u32,
     /// The index of the interface.
     pub(super) index: u32,
     pub(super) takes_long_frames: bool,
-    /// The program that gets what passes.
+    /// The program that receives passed packets.
     pub(super) next: Option<PathBuf>,
-    /// Where it is pinned for others to call, in place of a link.
+    /// Where it is pinned for other programs to call, if it is not attached by a link.
     pub(super) entry: Option<PathBuf>,
-    /// Whether it runs on other tables than these, which are to be filled before it is replaced.
+    /// Whether it uses other tables than the current ones, which must be filled before it is
+    /// replaced.
     pub(super) has_other_tables: bool,
 }
 
@@ -102,7 +103,8 @@ impl Attachments for Kernel {
         if names.is_empty() {
             return Ok(names);
         }
-        // Those whose names others have are of interfaces that nobody wants.
+        // An old name that another interface has now belongs to an interface that is not
+        // configured.
         let taken = names.values().filter(|name| !names.contains_key(*name));
         for name in taken.cloned().collect::<Vec<_>>() {
             if self.ports.contains_key(&name) {
@@ -126,7 +128,7 @@ impl Attachments for Kernel {
 
     fn prepare(&mut self, interface: &Interface) -> anyhow::Result<()> {
         let plan = self.plan(interface)?;
-        // Its slot is a constant of its program, so no other one gets it.
+        // The slot is a constant in its program, so it must not be given to another interface.
         let port = Port {
             slot: plan.slot,
             is_pinned: false,
@@ -211,7 +213,7 @@ impl Attachments for Kernel {
     }
 
     fn keep_pinned(&mut self) -> anyhow::Result<bool> {
-        // Where nothing is attached, nothing is meant to outlive the daemon.
+        // Without attached programs, no pins have to outlive the daemon.
         if !self.runs() {
             return Ok(false);
         }
@@ -237,8 +239,8 @@ impl Attachments for Kernel {
 }
 
 impl Kernel {
-    /// Replaces the program of an interface if it runs. Otherwise it gets the features of today when
-    /// its interface comes.
+    /// Replaces the program of an interface if it is running. Otherwise it gets the current
+    /// features when its interface appears.
     fn replace(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
         if !self.runs_on(name)? {
             return Ok(());
@@ -254,7 +256,8 @@ impl Kernel {
         Ok(program.is_some_and(|program| program.on.is_some()))
     }
 
-    /// What is to be said where packets meet the program twice: on an interface, and on the bridge, bond or VLAN above it.
+    /// Returns a remark if packets pass the program twice: on an interface, and on the bridge, bond
+    /// or VLAN above it.
     fn twice(&self, on: &InterfaceState) -> Option<String> {
         let beneath = |upper: &InterfaceState| {
             let names = upper.is_stacked().then(|| interface::beneath(upper).ok());
@@ -288,7 +291,7 @@ impl Kernel {
         })
     }
 
-    /// The slot of an interface, else the lowest that none has.
+    /// Returns the slot of an interface, or the lowest free one.
     fn slot_of(&self, interface: &str) -> anyhow::Result<u32> {
         if let Some(port) = self.ports.get(interface) {
             return Ok(port.slot);
@@ -299,7 +302,8 @@ impl Kernel {
     }
 }
 
-/// The settings of an interface that the configuration no longer names: its program runs until it is detached.
+/// Returns settings for an interface that is no longer configured. Its program runs until it is
+/// detached.
 pub(super) fn unwanted(link: &HeldLink) -> Interface {
     Interface {
         name: link.interface.clone(),
@@ -312,7 +316,7 @@ pub(super) fn unwanted(link: &HeldLink) -> Interface {
     }
 }
 
-/// What is to be known about how a program runs.
+/// Returns a remark about how a program runs.
 fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
     let kind = state.kind.as_deref().unwrap_or("virtual interface");
     if attachment.mode != Some(XdpMode::Generic) {
