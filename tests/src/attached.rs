@@ -59,7 +59,7 @@ impl Attached {
         passes(&self.newest()?, frame)
     }
 
-    /// How many of so many frames pass.
+    /// Returns how many of `frames` frames pass.
     pub fn passed(&self, frame: &[u8], frames: usize) -> Result<usize> {
         let program = self.newest()?;
         let answers = (0..frames).map(|_| passes(&program, frame));
@@ -93,12 +93,12 @@ fn passes(program: &Xdp, frame: &[u8]) -> Result<bool> {
     Ok(answer == XDP_PASS)
 }
 
-/// What the kernel says of a map of `service`.
+/// Returns the kernel's information about a map of `service`.
 pub fn map(service: &Service, name: &str) -> Result<MapInfo> {
     Ok(MapInfo::from_pin(pin(service, name))?)
 }
 
-/// What holds for all packets.
+/// Returns the settings for all packets.
 pub fn settings(service: &Service) -> Result<Settings> {
     let map = Map::Array(MapData::from_pin(pin(service, "SETTINGS"))?);
     Ok(Array::try_from(map)?.get(&0, 0)?)

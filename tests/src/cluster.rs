@@ -1,4 +1,5 @@
-//! Daemons in namespaces of their own, and a real Redis between them: what is sent to each, and what its kernel admits.
+//! Daemons in separate namespaces with a real Redis between them: the load on each, and what its
+//! kernel admits.
 
 pub mod campaign;
 pub mod losses;
@@ -27,7 +28,7 @@ use crate::{
     waiting,
 };
 
-/// A load is sent in so many parts of a second.
+/// The number of bursts per second.
 const SLICES: u32 = 200;
 /// How often a thread looks whether it is to stop.
 const POLL: Duration = Duration::from_millis(20);
@@ -40,7 +41,7 @@ pub struct Node {
     /// Packets a second that are sent to it.
     load: AtomicU32,
     admitted: Mutex<Vec<Admitted>>,
-    /// All that came until then is in `admitted`; nothing where nobody reads.
+    /// Until when `admitted` is complete. `None` if nothing reads.
     read_until: Mutex<Option<Instant>>,
 }
 
@@ -62,12 +63,12 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// The configuration of a node, where limits stand in `toml`.
+/// Returns the configuration of a node with the limits in `toml`.
 pub fn configuration(redis: &Redis, name: &str, nodes: usize, toml: &str) -> String {
     with_store(&redis.socket().display().to_string(), name, nodes, toml)
 }
 
-/// The same with another way to the store.
+/// Returns the configuration with another connection to the store.
 pub fn with_store(url: &str, name: &str, nodes: usize, toml: &str) -> String {
     format!(
         "{toml}\n[cluster]\nurl = \"{url}\"\nnode = \"{name}\"\nnodes = {nodes}\n\
@@ -110,7 +111,8 @@ impl Node {
         waiting::until(is_so, || format!("{what}: {}", self.service().log()))
     }
 
-    /// Whether it reaches the store, hears all nodes, and divides limits by what all reported since then.
+    /// Returns whether the node reaches the store, hears all nodes, and divides limits by their
+    /// reports since then.
     fn hears(&self, nodes: usize, since: Timestamp) -> Result<bool> {
         let status = self.status()?;
         let is_well = |node: &&NodeView| matches!(node.state, NodeState::Here | NodeState::Alive);
@@ -132,7 +134,7 @@ impl Node {
             }
             owed %= SLICES;
             due += Duration::from_secs(1) / SLICES;
-            // What a busy machine kept this thread from sending is not sent at once.
+            // A backlog from a busy machine is not sent at once.
             due = due.max(Instant::now().checked_sub(POLL).unwrap_or(due));
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
@@ -197,7 +199,7 @@ impl Node {
         admitted.find(|it| it.source == source).map(|it| it.at)
     }
 
-    /// What it admitted in a time: packets, bytes, and packets by source.
+    /// Returns what it admitted in a time: packets, bytes, and packets by source.
     fn admitted_in(&self, time: &Range<Instant>) -> (u64, u64, BTreeMap<u16, u64>) {
         let admitted = self.admitted.lock().expect("no thread panicked with it");
         let first = admitted.partition_point(|it| it.at < time.start);
@@ -212,10 +214,10 @@ impl Node {
     }
 }
 
-/// The most that all nodes may admit of a limit a second in any time of so many seconds.
+/// Returns the most per second that all nodes may admit of a limit over a number of seconds.
 ///
-/// A window may begin right before it and end right after it. A report may be missing once, and then each node has up to its part beside what
-/// the others used.
+/// A window may begin right before this time and another end right after it. One report may be
+/// missing, and then each node has up to its part in addition to what the others used.
 #[expect(clippy::cast_precision_loss, reason = "there are few nodes")]
 pub fn bound(limit: f64, nodes: usize, seconds: f64) -> f64 {
     limit * (seconds + 2.0 - 1.0 / nodes as f64)
@@ -251,7 +253,7 @@ pub fn check_bound(nodes: &[Node], limit: f64, is_counted: impl Fn(u16) -> bool)
     }
 }
 
-/// What all nodes admitted in a time, a second.
+/// The rates admitted by all nodes, per second.
 #[derive(Clone, Debug)]
 pub struct Rates {
     /// Packets, of each node.
@@ -281,11 +283,11 @@ fn divides(sharing: &SharingStatus, since: Timestamp) -> bool {
     sharing.fallback.is_none() && sharing.divided_at.is_some_and(|at| at > reported)
 }
 
-/// Waits until all nodes hear each other, and divide limits by what all reported from now on.
+/// Waits until all nodes hear each other, and divide limits by reports from now on.
 ///
 /// # Errors
 ///
-/// When they do not.
+/// If that takes too long.
 pub fn wait_for_all(nodes: &[Node]) -> Result<()> {
     let since = Timestamp::now();
     for node in nodes {
@@ -308,21 +310,21 @@ pub fn under_load<R>(nodes: &[Node], frames: &[Vec<u8>], act: impl FnOnce() -> R
     })
 }
 
-/// Has so many packets a second sent to each node.
+/// Sets the packets per second sent to each node.
 pub fn set_load(nodes: &[Node], load: &[u32]) {
     for (node, load) in nodes.iter().zip(load) {
         node.load.store(*load, Relaxed);
     }
 }
 
-/// What nodes admit from now on for so long, which is waited for.
+/// Waits, and returns what nodes admitted in that time.
 pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
     let start = Instant::now();
     thread::sleep(time);
     admitted_in(nodes, start..start + time)
 }
 
-/// What nodes admitted in a time.
+/// Returns what nodes admitted in a time.
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
     let seconds = time.end.duration_since(time.start).as_secs_f64();

@@ -45,7 +45,7 @@ pub fn directory(package: &str) -> PathBuf {
 
 fn tools() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
-    // A test stands in `deps` of the directory of its profile, and the demo beside that.
+    // A test is in `deps` of the directory of its profile, and the demo next to that.
     let mut directories = this.ancestors().skip(1);
     let profile = directories.find(|directory| !directory.ends_with("deps"));
     let target = profile.and_then(|profile| profile.parent());

@@ -8,11 +8,11 @@ use std::{
 
 use crate::PATIENCE;
 
-/// Sends a request with `body` over `socket`, and answers head and body of what comes back.
+/// Sends a request with `body` over `socket`, and returns head and body of the response.
 ///
 /// # Errors
 ///
-/// When the daemon cannot be reached, or does not answer.
+/// If the daemon cannot be reached, or does not answer.
 pub fn exchange(socket: &Path, method: &str, path: &str, body: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;

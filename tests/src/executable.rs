@@ -1,8 +1,8 @@
-//! Programs that a test makes and then runs.
+//! Programs that a test creates and then runs.
 //!
-//! Another process writes the file. A test that wrote it itself would race with the other tests of
-//! its process. A thread that forks meanwhile hands the open file on to the child. Until that child
-//! calls `execve`, the kernel refuses to run the program with `ETXTBSY`, "Text file busy".
+//! Another process writes the file. If the test wrote it, a thread that forks at the same time
+//! would pass the open file on to its child. Until the child calls `execve`, the kernel refuses to
+//! run the program with `ETXTBSY`, "Text file busy".
 
 use std::{
     io::Write,
@@ -17,7 +17,7 @@ pub fn copy(program: &Path, copy: &Path, mode: &str) -> Result<()> {
     install(program, copy, mode, "")
 }
 
-/// Writes a script that everybody can run.
+/// Writes a script that all users can run.
 pub fn script(file: &Path, text: &str) -> Result<()> {
     install(Path::new("/dev/stdin"), file, "755", text)
 }

@@ -117,7 +117,7 @@ impl Fail2ban {
         writeln!(log, "{now} fail from {address}").context("writing the log")
     }
 
-    /// What the server logged.
+    /// Returns the log of the server.
     pub fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.directory.join(name)).unwrap_or_default();
         read("output") + &read("server.log")

@@ -25,7 +25,7 @@ use zerocopy::FromBytes;
 
 /// An address family as the kernel has it.
 pub trait KernelFamily: Address + Pod + Hash + FromBytes {
-    /// What the names of its maps end in.
+    /// The suffix of the names of its maps.
     const SUFFIX: &'static str;
 }
 
@@ -40,7 +40,7 @@ impl KernelFamily for Ipv6 {
 /// The words of a prefix-length filter, as a power of two: some that few prefixes share.
 const FILTER_WIDTH: u8 = 5;
 
-/// Those of all CPUs.
+/// Returns the number of sets of all CPUs.
 pub(crate) fn refused_sets() -> Result<u32> {
     Ok(REFUSED_SETS * cpus::possible()?)
 }
@@ -179,7 +179,7 @@ where
         Ok(refusals_in(&self.refused).into_iter().collect())
     }
 
-    /// What the first CPU knows of the sources that were refused, with the denials that it has cached.
+    /// Returns the refused sources known to the first CPU, with the cached denials.
     pub fn refused_by_first_cpu(&self) -> Vec<(A, Refused<A>)> {
         let words = REFUSED_SETS as usize * words_of_set::<A>();
         refused_in(&self.refused.words()[..words]).collect()

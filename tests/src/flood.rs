@@ -1,7 +1,8 @@
-//! What a flood of forged sources does to the sources that are known: a campaign of cells, the same for each store.
+//! The effect of a flood of forged sources on known sources: a campaign of cells, the same for each
+//! store.
 //!
-//! Some sources are known, and keep to their limit. One is limited: it sends far more than its limit. Between their packets
-//! come those of forged sources, each of which sends a few packets and is never seen again.
+//! Some known sources stay within their limit, and one sends far more than its limit. Between their
+//! packets are those of forged sources, each of which sends a few packets and never returns.
 
 pub mod cell;
 pub mod outcome;

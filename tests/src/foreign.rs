@@ -1,4 +1,4 @@
-//! Programs of somebody else, pinned.
+//! Pinned programs of other owners.
 
 use std::{
     ffi::CString,
@@ -28,7 +28,7 @@ pub const NAME: &str = "somebody_elses";
 /// Where Debian has the objects of xdp-filter.
 const XDP_FILTER: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o";
 
-/// What a program does with every packet: a number of `enum xdp_action`.
+/// The action of a program for every packet: a number of `enum xdp_action`.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// `XDP_PASS`.
@@ -105,7 +105,8 @@ impl Pin {
         Ok(pin)
     }
 
-    /// The program of Debian's xdp-filter that drops what its maps list. Its own pins stand in a bpffs of their own.
+    /// Loads the program of Debian's xdp-filter that drops what its maps list. Its own pins are in
+    /// a separate bpffs.
     pub fn xdp_filter() -> Result<Self> {
         const SCRIPT: &str = "set -e; hosts=$(mktemp -d); mount --bind /sys/fs/bpf $hosts; mount -t bpf bpf /sys/fs/bpf; \
             bpftool prog load $1 /sys/fs/bpf/filter; bpftool prog pin pinned /sys/fs/bpf/filter $hosts/$2; umount $hosts; rmdir $hosts";
@@ -123,7 +124,7 @@ impl Pin {
         &self.0
     }
 
-    /// The same as text.
+    /// Returns the path as text.
     pub fn text(&self) -> &str {
         self.0.to_str().expect("it is made of letters and digits")
     }
@@ -190,7 +191,7 @@ fn load_code(
 }
 
 fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
-    // SAFETY: what the attributes point to outlives the call.
+    // SAFETY: the buffers in the attributes outlive the call.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -1,6 +1,6 @@
-//! A network of its own: two namespaces, joined by a veth pair, without a route to anywhere else.
+//! An isolated network: two namespaces, joined by a veth pair, without routes to other networks.
 //!
-//! The names are unique, and everything goes when the lab is dropped, also by a panic.
+//! The names are unique, and everything is removed when the lab is dropped, also after a panic.
 
 mod raw;
 mod tun;
@@ -23,12 +23,13 @@ pub use tun::Tun;
 
 /// The name of the interface in each namespace.
 pub const INTERFACE: &str = "rl0";
-/// What an end sends of itself at most while a test lasts: it looks for routers and neighbours, and joins groups.
+/// The most packets that an end sends on its own during a test: router and neighbour solicitations,
+/// and group memberships.
 pub const OWN_PACKETS: u64 = 10;
 /// How long a frame may take through the link, and how much later than one that was sent behind it.
 const LATE: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(20);
-/// What is sent last: a frame of a protocol for experiments, which is no IP, so that every program lets it pass.
+/// The last frame sent: of an experimental protocol other than IP, so that every program passes it.
 pub const LAST: [u8; 60] = {
     let mut frame = [0; 60];
     // From one address of a locally administered vendor to another.
@@ -39,7 +40,7 @@ pub const LAST: [u8; 60] = {
     frame[13] = 0xb5;
     frame
 };
-/// What a link usually has.
+/// The usual MTU.
 const MTU: &str = "1500";
 /// Room for a jumbo frame with two VLAN tags.
 const MTU_JUMBO: &str = "9200";
@@ -59,7 +60,7 @@ impl Lab {
         Self::with_mtu(MTU)
     }
 
-    /// The same with a link for jumbo frames.
+    /// Creates a lab whose link supports jumbo frames.
     pub fn jumbo() -> Result<Self> {
         Self::with_mtu(MTU_JUMBO)
     }
@@ -82,7 +83,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Sends a frame from the far end so many times.
+    /// Sends a frame from the far end `times` times.
     pub fn send(&self, frame: &[u8], times: u64) -> Result<()> {
         let sender = Sender::new(&self.far)?;
         (0..times).try_for_each(|_| sender.send(frame))
@@ -93,7 +94,7 @@ impl Lab {
         Ok(self.passed(frame, 1)? == 1)
     }
 
-    /// How many of so many equal frames from the far end come through at the near one.
+    /// Sends equal frames from the far end, and returns how many arrive at the near one.
     pub fn passed(&self, frame: &[u8], times: usize) -> Result<usize> {
         let mut receiver = Receiver::new(&self.near)?;
         passed(&Sender::new(&self.far)?, &mut receiver, frame, times)
@@ -121,7 +122,7 @@ impl Lab {
     }
 }
 
-/// How many of so many equal frames get from a sender to a receiver. Neighbours may send something of their own.
+/// Returns how many of a number of equal frames arrive. Neighbours may send packets of their own.
 pub fn passed(
     sender: &Sender,
     receiver: &mut Receiver,
@@ -157,7 +158,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A namespace for what a word says.
+    /// Creates a namespace for a role.
     pub fn of(role: &str) -> Result<Self> {
         Self::new(format!("{}-{role}", unique()))
     }
@@ -204,7 +205,7 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(enter).join().expect("the work does not panic"))
     }
 
-    /// What the interface received, as `ip -s link` shows it.
+    /// Returns what the interface received, according to `ip -s link`.
     pub fn received(&self) -> Result<Counter> {
         let text = self.ip(&["-oneline", "-stats", "link", "show", INTERFACE])?;
         let numbers = text.split("RX:").nth(1).context("no RX statistics")?;

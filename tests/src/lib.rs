@@ -1,7 +1,8 @@
-//! What the tests share: frames of every shape, the XDP program as the kernel runs it, and a network of its own.
+//! Shared parts of the tests: frames of all shapes, the XDP program in the kernel, and isolated
+//! networks.
 //!
-//! The tests stand in `tests/tests`, a concept a file. Those that need root, or something of the kernel, say so when they
-//! cannot run: see [`skip`].
+//! The tests are in `tests/tests`, one file per concept. Those that need root, or a feature of the
+//! kernel, report it when they cannot run: see [`skip`].
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
@@ -46,5 +47,5 @@ pub use program::Program;
 pub use scene::Scene;
 pub use waiting::{wait_for, wait_until};
 
-/// How long a test waits for what has to come before it fails: the machine may be busy.
+/// How long a test waits for an event before it fails: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_mins(2);

@@ -1,10 +1,10 @@
-//! Frames that nobody meant to send: shapes with bytes flipped, cut off, put in between.
+//! Malformed frames: shapes with bytes flipped, cut off, or inserted.
 
 use fastrand::Rng;
 
 use crate::packet::{ETHERNET_BYTES, QINQ, QINQ_OLD, VLAN};
 
-/// The front of a frame, where its headers stand.
+/// The part of a frame that contains its headers.
 const HEADERS: usize = 96;
 
 /// Numbers that mean something in an Ethernet, VLAN, IPv4 or IPv6 header.
@@ -64,7 +64,7 @@ fn insert_tags(rng: &mut Rng, frame: &mut Vec<u8>) {
     }
 }
 
-/// What was a header becomes the one after next: 8 bytes are the least IPv6 extension header.
+/// Moves a header back by 8 bytes, the smallest IPv6 extension header.
 fn insert_bytes(rng: &mut Rng, frame: &mut Vec<u8>) {
     let at = position(rng, frame);
     let bytes = [(); 8].map(|()| choose(rng, &NUMBERS));

@@ -42,7 +42,7 @@ pub struct Frame {
     networks: Vec<Network>,
 }
 
-/// Where the number of the next header stands.
+/// The position of the next header's number.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     EtherType(usize),
@@ -237,7 +237,7 @@ impl Frame {
             ),
             _ => return frame,
         };
-        // The protocol and the length stand in front only to be summed.
+        // The pseudo header with protocol and length is only part of the sum.
         let length = u32::try_from(end - header).expect("a frame is short");
         let checksum = checksum(&frame[ends..end], u32::from(protocol) + length);
         frame[header + place..header + place + 2].copy_from_slice(&checksum.to_be_bytes());

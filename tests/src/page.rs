@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cpu;
 
-/// Where the measurements stand in a page; what is around them is written by hand.
+/// The marks around the measurements in a page. The rest is written by hand.
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
 
@@ -42,7 +42,7 @@ pub fn publish(text: &str, broken: &[String], path: Option<&Path>) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces what stands between the marks of the page at `path`.
+/// Replaces the text between the marks of the page at `path`.
 fn write(path: &Path, measurements: &str) -> Result<()> {
     let context = || format!("writing the measurements into {}", path.display());
     let page = fs::read_to_string(path).with_context(context)?;

@@ -17,10 +17,11 @@ use crate::{
 /// More of them would take too many descriptors: each has those of its maps.
 const FREE_MAX: usize = 4;
 
-/// Those that nobody uses at the moment, the one that was used last behind the others.
+/// Unused programs, the last used one last.
 static FREE: Mutex<Vec<(Constants, Program)>> = Mutex::new(Vec::new());
 
-/// A program that may have seen other scenes before: its lists are empty, nothing is used, and its counters go on.
+/// A program that may have run other scenes before: its lists are empty, nothing is used, and its
+/// counters continue.
 pub struct Pooled {
     constants: Constants,
     program: Option<Program>,
@@ -54,7 +55,7 @@ impl Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        // What a test that failed has left is nobody's.
+        // State left by a failed test is not reused.
         let Some(program) = self.program.take().filter(|_| !thread::panicking()) else {
             return;
         };

@@ -51,7 +51,7 @@ use crate::{
 /// Slots of the node and of destinations that tests use.
 pub const TOTALS: u32 = 32;
 
-/// What is fixed when the program is loaded.
+/// Constants fixed when the program is loaded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
     /// One of [`clock`]'s.
@@ -147,7 +147,7 @@ impl Default for Constants {
     }
 }
 
-/// Sets that each limit of the first policy gets: so many that ten thousand sources know nothing of each other.
+/// The sets of each limit of the first policy: enough to keep ten thousand sources apart.
 const SETS_FIRST: u32 = 1 << 15;
 /// Other policies that get regions of their own.
 const POLICIES_PLACED: u32 = 32;
@@ -156,7 +156,7 @@ const _: () = assert!(LIMITS_EACH as usize == LIMITS_MAX);
 /// Sets that each of their limits gets.
 const SETS_EACH: u32 = 64;
 
-/// What a program returns to send the frame back.
+/// The return value of a program that sends the frame back.
 const XDP_TX: u32 = 3;
 
 /// Whether tests that look into the records of LRU maps find any.
@@ -189,7 +189,7 @@ pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
     policy.in_regions(&regions)
 }
 
-/// The masks that keep so many bits of an address.
+/// Returns the masks that keep these numbers of bits of an address.
 pub fn source_masks(ipv4_bits: u8, ipv6_bits: u8) -> (Ipv4, Ipv6) {
     let ipv4 = u32::MAX.checked_shl(32 - u32::from(ipv4_bits)).unwrap_or(0);
     let ipv6 = u128::MAX
@@ -198,7 +198,7 @@ pub fn source_masks(ipv4_bits: u8, ipv6_bits: u8) -> (Ipv4, Ipv6) {
     (Ipv4::new(ipv4.to_be_bytes()), Ipv6::new(ipv6.to_be_bytes()))
 }
 
-/// What the program answers to the kernel.
+/// The return value of the program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
     /// `XDP_DROP`.
@@ -222,7 +222,7 @@ impl From<Verdict> for Action {
 /// The words of a sliding log in the object as it was built.
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
 
-/// What a test run has in its first buffer: a page less the headroom and `skb_shared_info`.
+/// The size of a test run's first buffer: a page minus the headroom and `skb_shared_info`.
 pub const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 
 /// Maps that are made before the program is loaded, and pinned until then, where aya finds them: those that it reaches by their
@@ -458,7 +458,8 @@ impl Program {
 
     /// Runs the program on a frame of which the first `first` bytes are in its first buffer. Kernels before 6.18 refuse to.
     pub fn run_in_buffers(&self, frame: &[u8], first: usize) -> Result<Action> {
-        // The kernel wants as much as an Ethernet header to be in the first buffer; what lies before the frame counts.
+        // The kernel requires the length of an Ethernet header in the first buffer; bytes before
+        // the frame count.
         const BEFORE: usize = 16;
         let data_in = [&[0; BEFORE], frame].concat();
         // `xdp_md` of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
@@ -483,7 +484,7 @@ impl Program {
         self.counted(frame, || self.run(frame))
     }
 
-    /// The same of a frame of which so many bytes are in its first buffer.
+    /// Judges a frame of which this many bytes are in its first buffer.
     pub fn judge_in_buffers(&self, frame: &[u8], first: usize) -> Result<(Family, Verdict)> {
         self.counted(frame, || self.run_in_buffers(frame, first))
     }
@@ -583,7 +584,7 @@ impl Program {
         Ok(records.collect::<Result<_, _>>()?)
     }
 
-    /// What each CPU has drawn of the limits of a place, and not spent.
+    /// Returns the unspent shares of each CPU for the limits in a slot.
     pub fn shares(&self, place: u32) -> Result<Vec<Shares>> {
         Ok(self.shares.get(&place, 0)?.to_vec())
     }
@@ -610,7 +611,8 @@ impl Program {
         Ok(self.challenge.set(0, ByGeneration::both(rules), 0)?)
     }
 
-    /// What was taken of the budgets for new sources and for their overflow buckets, and what a CPU has drawn and not spent.
+    /// Returns the used part of the budgets for new sources and for their overflow buckets, and the
+    /// unspent shares of a CPU.
     pub fn budgets(&self, cpu: usize) -> Result<(Taken, BudgetShares)> {
         let shares = self.new_sources_shares.get(&0, 0)?;
         Ok((self.new_sources_taken.get(&0, 0)?, shares[cpu]))

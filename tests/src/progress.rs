@@ -1,8 +1,8 @@
-//! What a long measurement is at.
+//! The progress of a long measurement.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// Says what is measured, where somebody looks; nothing takes the line away.
+/// Shows the current measurement on a terminal. The line stays until it is overwritten.
 pub fn show(what: &str) {
     if stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[K{what}");

@@ -14,7 +14,7 @@ use ratelimit_common::{
 
 use crate::packet::{ETHERNET_BYTES, RST};
 
-/// The cookies of a program that no daemon has loaded, on a host where nobody listens.
+/// The cookies of a program without a daemon, on a host without listeners.
 struct Unkeyed;
 
 impl Cookies for Unkeyed {

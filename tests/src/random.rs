@@ -1,4 +1,4 @@
-//! Scenes and times that nobody would configure, but somebody could.
+//! Scenes and times that are unlikely but possible in a configuration.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -56,7 +56,7 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
             Ipv4Addr::from(u32::from(ipv4) | 0xe000_0000),
             Ipv6Addr::from(u128::from(ipv6) | 0xff << 120),
         ),
-        // What comes from where it goes to, and what nobody sends from.
+        // Packets with the same source and destination, and invalid sources.
         3 if index % 4 == 3 => DESTINATION,
         3 => (
             Ipv4Addr::from(u32::from(ipv4) & 0x00ff_ffff | 0x7f00_0000),
@@ -98,7 +98,7 @@ pub fn start(rng: &mut Rng) -> Instant {
         4 => wraps_at,
         5 => wraps_at + 1,
         6 => wraps_at.wrapping_sub(1),
-        // The boundary lies ahead, within what a round lasts.
+        // The boundary is within the duration of a round.
         _ => wraps_at.wrapping_sub(rng.u64(..10_000_000_000)),
     })
 }
@@ -170,7 +170,7 @@ fn challenge(rng: &mut Rng) -> Rules {
     let queries = match lasts.as_millis() % 3 {
         0 => When::Never,
         1 => When::Always,
-        // So many that a CPU draws more than one at once.
+        // Enough that a CPU draws more than one at once.
         _ if lasts.as_millis().is_multiple_of(2) => When::Over(at_least_one(300)),
         _ => when,
     };

@@ -34,7 +34,7 @@ impl Redis {
         Self::started_at(Some((namespace.name().to_owned(), PORTS[0])))
     }
 
-    /// A server beside this one, at the other port, that has all it has so far, and nothing of what comes.
+    /// Starts a server on the other port with a copy of the current data, without replication.
     pub fn copied(&self) -> Result<Self> {
         let (namespace, port) = self.network.as_ref().context("it listens at no port")?;
         let other = if *port == PORTS[0] {
@@ -64,7 +64,7 @@ impl Redis {
         Ok(redis)
     }
 
-    /// Starts the server, and waits until it answers. What it had before is gone.
+    /// Starts an empty server, and waits until it answers.
     pub fn start(&mut self) -> Result<()> {
         let mut server = Self::program("redis-server");
         let mut port = 0;
@@ -151,7 +151,8 @@ impl Redis {
         Ok(messages.filter(is_of).collect())
     }
 
-    /// One of its programs. `RATELIMIT_STORE_SERVER` names another server: that of Valkey, for example.
+    /// Returns one of its programs. `RATELIMIT_STORE_SERVER` names another server, for example
+    /// Valkey.
     pub fn program(name: &str) -> Command {
         let other = env::var_os("RATELIMIT_STORE_SERVER").filter(|_| name == "redis-server");
         if let Some(server) = other {

@@ -16,10 +16,10 @@ use crate::{
     skip,
 };
 
-/// What packets find when they arrive.
+/// The configuration that packets meet.
 #[derive(Clone, Debug, Default)]
 pub struct Scene {
-    /// What holds for all packets.
+    /// The settings for all packets.
     pub settings: Settings,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
@@ -35,7 +35,7 @@ pub struct Scene {
     pub new_sources: Budget,
     /// When sources are challenged, where the settings say that they may be.
     pub challenge: challenge::Rules,
-    /// What the lists say.
+    /// The entries of the lists.
     pub entries: Vec<(Prefix, ListEntry)>,
 }
 
@@ -55,7 +55,7 @@ impl Scene {
         self
     }
 
-    /// The scene with so many sets of a `compact` table for each limit of each policy.
+    /// Uses this many sets of a `compact` table for each limit of each policy.
     pub fn in_sets(mut self, sets: u32) -> Self {
         let mut first_set = 0;
         for policy in &mut self.policies {
@@ -175,7 +175,7 @@ pub trait Judge {
     /// What is judging.
     fn name(&self) -> &'static str;
 
-    /// Whether a frame of so many bytes can arrive.
+    /// Whether a frame of this size can arrive.
     fn takes(&self, _: usize) -> bool {
         true
     }

@@ -1,6 +1,6 @@
-//! Random sequences of reloads, trials, ends and starts between kinds of rules, under traffic of a
-//! source that each of them refuses: nothing of it passes in between. Beside its rule, a
-//! configuration uses other features or none, so most steps replace the programs.
+//! Random sequences of reloads, trials, rollbacks and starts between kinds of rules, under traffic
+//! of a source that each of them refuses: none of its packets may pass. Configurations also use
+//! different features, so most steps replace the programs.
 
 use std::{
     fmt::Write as _,
@@ -30,15 +30,15 @@ const STEPS: usize = 4;
 const PAUSE: Duration = Duration::from_micros(400);
 /// A daemon that is killed while it starts has lived for less.
 const START: Duration = Duration::from_millis(1_500);
-/// What a limit admits that begins anew, and how many of its step may: that of the rule that comes,
-/// and of the one that comes back.
+/// The amount of a new limit, and how many new limits a step may create: that of the next rule, and
+/// of the one that returns.
 const ANEW: u64 = 2;
 
 const NOTHING: &str = "[policy.default]\nlimits = []\n";
 const ONE: &str = "limits = [{ packets = 1, per = \"1h\" }]\n";
 
-/// What a configuration may use beside its rule, none of which changes what becomes of [`SOURCE`]:
-/// a name, the table, and the tables of rules that it does not go with.
+/// Further parts of a configuration that do not affect [`SOURCE`]: a name, the table, and the
+/// incompatible tables of rules.
 const EXTRAS: [(&str, &str, &[&str]); 9] = [
     (
         "bans",
@@ -86,7 +86,7 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
         &["[node]", "[[interface]]"],
     ),
 ];
-/// The same, each a line of `[source]`.
+/// Further lines of `[source]`.
 const OF_SOURCE: [(&str, &str); 3] = [
     (
         "budget",
@@ -101,7 +101,7 @@ const OF_SOURCE: [(&str, &str); 3] = [
 struct Rule {
     name: String,
     toml: String,
-    /// Whether it is a ban: a limit may admit a packet when it begins anew.
+    /// Whether it is a ban: a new limit may admit a packet.
     is_ban: bool,
 }
 
@@ -187,10 +187,10 @@ const ALL: [Step; 8] = [
     Step::KilledInReload,
 ];
 
-/// What a sequence came to.
+/// The result of a sequence.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// Its rules and steps.
+    /// The rules and steps.
     pub text: String,
     /// How many packets were sent.
     pub sent: u64,

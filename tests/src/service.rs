@@ -24,7 +24,7 @@ use crate::{
     waiting,
 };
 
-/// What a daemon logs that finds something to repair in the kernel's tables.
+/// The log line of a daemon that repairs the kernel's tables.
 const REPAIR: &str = "repaired the kernel tables";
 
 /// A daemon with paths of its own, on the near end of a lab.
@@ -98,7 +98,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Replaces the configuration file. What it does not say of interface and paths is added.
+    /// Replaces the configuration file. Adds the interface and paths if they are missing.
     pub fn configure(&self, toml: &str) -> Result<()> {
         let mut own = toml.to_owned();
         own.push_str("\n[paths]\n");
@@ -222,7 +222,7 @@ impl Service {
         Ok(Said::from(output))
     }
 
-    /// Runs `rlctl` on a terminal of its own, on which somebody types; both streams are one there.
+    /// Runs `rlctl` on its own terminal with keyboard input; both streams are one there.
     pub fn rlctl_on_terminal(&self, arguments: &[&str], typed: &str) -> Result<Said> {
         let rlctl = binary("rlctl").display().to_string();
         let socket = self.path("run/control.sock").display().to_string();
@@ -320,9 +320,10 @@ impl Service {
         waiting::answer(ask, || format!("{what}: {}", self.log()))
     }
 
-    /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
+    /// Returns a command in the namespace of the daemon, with the host's bpffs.
     pub fn inside(&self, program: &Path) -> Command {
-        // Not `ip netns exec`, which hides the bpffs behind a /sys of its own. Nor a fork of this process, which copies its page tables.
+        // Not `ip netns exec`, which hides the bpffs behind its own /sys. Nor a fork of this
+        // process, which would copy its page tables.
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--net={}", self.namespace))
@@ -345,7 +346,7 @@ impl Service {
         Ok(self.child.as_ref().context("it does not run")?.id())
     }
 
-    /// A line of what the kernel tells of the memory of the daemon, in bytes: `VmRSS`, `VmHWM`.
+    /// Returns a value of the daemon's memory from the kernel, in bytes: `VmRSS`, `VmHWM`.
     pub fn memory(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -361,7 +362,7 @@ impl Service {
         Ok(())
     }
 
-    /// What the daemon logged so far.
+    /// Returns the daemon's log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! The shapes that packets come in: a name, a frame from a given source, and what may be known of it.
+//! The shapes of packets: a name, a frame from a given source, and its parsed fields.
 //!
-//! The source address of each can be read, so a ban holds for all of them. What lies past a bound, so that there is no
-//! source, is tested apart.
+//! The source address of each can be read, so a ban applies to all of them. Frames beyond a bound,
+//! without a readable source, are tested separately.
 
 mod ipv4;
 mod ipv6;
@@ -26,7 +26,7 @@ pub enum Class {
 /// A shape of packets from sources of the type `S`.
 #[derive(Debug)]
 pub struct Shape<S> {
-    /// What is special about it.
+    /// The peculiarity.
     pub name: &'static str,
     /// How it is judged.
     pub class: Class,
@@ -47,7 +47,7 @@ impl<S> Shape<S> {
 /// A frame of some shape.
 #[derive(Clone, Debug)]
 pub struct Shaped {
-    /// What is special about it.
+    /// The peculiarity.
     pub name: &'static str,
     /// How it is judged.
     pub class: Class,

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A FUSE file system of which nobody answers requests. It ends when this is dropped: then all that waits for it fails.
+/// A FUSE file system that never answers requests. When it is dropped, all waiting requests fail.
 pub struct Silent {
     path: PathBuf,
     connection: Option<File>,
@@ -53,7 +53,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Those who wait learn that nobody answers any more.
+        // Waiting requests fail.
         self.connection.take();
         if let Ok(path) = CString::new(self.path.as_os_str().as_bytes()) {
             // SAFETY: the path ends with a NUL byte.

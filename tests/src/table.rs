@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// Cells of text below headings; all of one column are equally wide, and numbers stand at the right.
+/// Cells of text below headings; the cells of a column have the same width, and numbers are aligned
+/// to the right.
 #[derive(Clone, Debug)]
 pub struct Table {
     headings: Vec<&'static str>,

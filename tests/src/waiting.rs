@@ -1,4 +1,4 @@
-//! Waiting for what comes by itself.
+//! Waits for conditions.
 
 use std::{
     thread,

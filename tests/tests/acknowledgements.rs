@@ -50,7 +50,7 @@ fn downloads_are_not_named_and_a_flood_beside_them_is() {
             for client in clients {
                 scope.spawn(move || download(client));
             }
-            // The daemon looks at what is configured each second.
+            // The daemon checks what is configured each second.
             thread::sleep(Duration::from_secs(2));
             let before = lab.near.received().unwrap().packets;
             thread::sleep(Duration::from_secs(3));
@@ -74,7 +74,7 @@ struct Ends(Vec<TcpStream>);
 impl Drop for Ends {
     fn drop(&mut self) {
         for end in &self.0 {
-            // Those that the other side has ended are.
+            // Connections that the other side has ended are.
             let _ = end.shutdown(Shutdown::Both);
         }
     }

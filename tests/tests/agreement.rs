@@ -33,7 +33,7 @@ use ratelimit_tests::{
 
 /// Packets under one scene.
 const ROUND: u64 = 2_000;
-/// One packet in so many comes at a new time.
+/// Every eighth packet has a new time.
 const PACKETS_A_TIME: u8 = 8;
 
 #[test]
@@ -93,7 +93,7 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
         let now = random::start(&mut rng);
         let scene = random::scene(&mut rng, &sources, now).in_sets(rng.u32(1..3));
         let duel = &mut duels[usize::try_from(round).unwrap() % 4];
-        // What is a copy is not answered, and the host does not know.
+        // Copies are not answered, and the host does not know.
         let settings = scene.settings;
         let scene = Scene {
             settings: settings.with_challenge(settings.has_challenge() && !duel.takes_buffers),
@@ -175,7 +175,7 @@ fn questions(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
     ])
 }
 
-/// Of this source inside of some tunnels, and one that is too deep.
+/// Packets of this source inside some tunnels, and one that is nested too deep.
 fn tunnelled(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
     let some = around().into_iter().step_by(3);
     let both = some.flat_map(move |(_, front)| {

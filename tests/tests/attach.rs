@@ -54,7 +54,7 @@ fn a_mode_that_fails_leaves_the_interface_in_the_one_before() {
     assert!(said.contains("attaching to lo in native mode"), "{said}");
     assert!(only_the_banned_is_dropped(&service));
     service.stop("-TERM").unwrap();
-    // What was put back is adopted as any other link.
+    // The restored link is adopted like any other.
     service.configure(&toml("generic", "lo")).unwrap();
     service.start().unwrap();
     assert!(

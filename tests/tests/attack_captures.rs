@@ -1,5 +1,6 @@
-//! Real attacks are named for what they are within two seconds. They are captures of the `DDoS` Packet Capture Collection
-//! (`StopDDoS/packet-captures`), of which four files stand beside the repository where the tests run whole.
+//! Real attacks are named correctly within two seconds. They are captures of the `DDoS` Packet
+//! Capture Collection (`StopDDoS/packet-captures`), four files of which are next to the repository
+//! where all tests run.
 
 use std::{collections::VecDeque, fs, path::PathBuf};
 
@@ -74,7 +75,7 @@ fn check(file: &str, kind: Kind, subject: &str) {
         };
         let attacks = named(&samples);
         assert!(!attacks.is_empty(), "{file}, 1 of {every}");
-        // After ten quiet seconds it begins anew.
+        // After ten quiet seconds, it is a new attack.
         for attack in &attacks {
             let reported = (attack.kind, attack.subject.to_string());
             assert_eq!(
@@ -113,7 +114,8 @@ fn beginning(samples: &[Sample]) -> Instant {
     panic!("nothing in the capture is fast");
 }
 
-/// One of so many packets of a capture, each standing for all of them; a test whose capture is not there is skipped.
+/// Reads one in `every` packets of a capture, each representing all of them. Skips a test whose
+/// capture is missing.
 fn read(file: &str, every: u32) -> Option<Vec<Sample>> {
     let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
     let Ok(bytes) = fs::read(captures.join(file)) else {

@@ -114,7 +114,8 @@ fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     assert_eq!(check_of(&service, &address).limited, None);
 }
 
-/// Of what a source may send in an hour, the answer gives nothing back: not when it comes, is there or goes.
+/// The answer to an attack never resets an hour's usage: neither when it begins, while it lasts,
+/// nor when it ends.
 #[test]
 fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
     const AN_HOUR: usize = 1_000;
@@ -160,7 +161,7 @@ fn check_of(service: &Service, address: &str) -> Check {
     service.json(&["check", address]).unwrap()
 }
 
-/// Sends the fast part of a capture at its own pace. Its attack is named, and nothing else.
+/// Sends the fast part of a capture at its own pace. Only its attack may be named.
 fn check(file: &str, kind: Kind, subject: &str) {
     require_root!();
     let Some(packets) = read(file) else { return };
@@ -238,7 +239,7 @@ fn request(number: u32) -> Vec<u8> {
     frame.pad_to(60).build()
 }
 
-/// One of many addresses, far from each other.
+/// Returns one of many addresses, spread widely.
 fn client(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff))
 }

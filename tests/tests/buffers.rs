@@ -107,7 +107,7 @@ fn program(link_layer: LinkLayer) -> Option<Program> {
     Some(program)
 }
 
-/// Nobody may send a request, as the limit has room for a byte.
+/// The limit of requests has room for a byte, so none may pass.
 fn no_requests() -> Scene {
     let class = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();

@@ -1,5 +1,6 @@
-//! Captures of real attacks, read and simulated: of the `DDoS` Packet Capture Collection (`StopDDoS/packet-captures`), of which
-//! four files stand beside the repository where the tests run whole.
+//! Reads and simulates captures of real attacks, from the `DDoS` Packet Capture Collection
+//! (`StopDDoS/packet-captures`), four files of which are next to the repository where all tests
+//! run.
 
 use std::{fs, num::NonZeroU32, path::PathBuf, process::Command, time::Duration};
 

@@ -43,7 +43,7 @@ const ANSWER: &str = "203.0.113.80";
 /// A query for the address of `www.example.org`.
 pub const QUERY: &[u8] =
     b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
-/// The record by which a sender tells what it knows, of 1,232 bytes.
+/// The EDNS record of a sender, for 1,232 bytes.
 const EXTENSIONS: &[u8] = &[0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
 
 #[test]
@@ -77,7 +77,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         assert!(check(far).contains(verified), "{}", check(far));
         let challenged = "DNS queries, and SYNs to the same ports, are challenged";
         assert!(check("192.0.2.1").contains(challenged));
-        // What is said of a query is what becomes of it.
+        // `check` predicts the outcome of a query.
         for (source, action) in [
             (far, "pass"),
             ("192.0.2.1", "drop"),
@@ -217,7 +217,8 @@ fn the_program_answers_a_query_as_the_host_would_and_what_is_none_goes_on() {
             }
         }
     }
-    // Who proves itself at such a port is verified for its queries, and who connects elsewhere is not asked.
+    // A client that passes the challenge at such a port is verified for its queries, and one that
+    // connects elsewhere is not challenged.
     let source = Ipv4Addr::new(192, 0, 2, 9);
     let query = Frame::ethernet().ipv4(source).datagram(53, QUERY).build();
     let question = Frame::ethernet().ipv4(source).tcp(53, SYN).build();
@@ -254,7 +255,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// What the C library says is the address of a name, where its only server is this.
+/// Returns the address of a name according to the C library, with this as the only server.
 fn resolve(lab: &Lab, server: IpAddr, options: &str, name: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("resolv.conf");

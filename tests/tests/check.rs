@@ -22,7 +22,7 @@ limits = [{ packets = 3, per = "1h", match = "icmp" }]
 "#;
 const SOURCE: &str = "203.0.113.9";
 const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 1, 2, 3, 4);
-/// What is in the buckets of a source and of the node.
+/// The usage of the buckets of a source and of the node.
 const BUCKETS: &str = r#"
 [policy.default]
 limits = [{ packets = 10, per = "1h", algorithm = "token-bucket" }]
@@ -55,7 +55,7 @@ fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_
     check(&service, "the next daemon");
 }
 
-/// Of two sources the second has no state, and is over a budget of one.
+/// The second of two sources has no state, and exceeds a budget of one.
 #[test]
 fn what_is_over_the_budget_for_new_sources_is_told() {
     require_root!();
@@ -169,7 +169,7 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
         assert!(said.stdout.contains(reported), "{said:?}");
     }
     assert_eq!(said.code, 3);
-    // Drops are told with what they were, and with the whole address of who sent them.
+    // Drops are reported with their packets, and with the full address of the sender.
     let refusals = [
         " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
         " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
@@ -225,7 +225,7 @@ fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill(
     assert_eq!(send(&service, &to(neighbour, other), 7), 3);
     let frame_v6 = Frame::ethernet().ipv6(SOURCE_V6).udp(9).build();
     assert_eq!(send(&service, &frame_v6, 5), 2);
-    // One of each passes, and the fifth that the destination has no room for.
+    // One packet of each passes; the destination has no room for the fifth.
     for last in 1..6 {
         let source = Ipv4Addr::new(10, 0, last, 1);
         let passed = usize::from(last < 5);
@@ -243,7 +243,7 @@ fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill(
         assert_eq!(refused(service, "192.0.2.9"), [Some(0)], "another /24");
         assert_eq!(refused(service, "2001:db8::9"), [Some(3)]);
         let to = |source| refused(service, &format!("{source} --to {victim}"));
-        // Of the last source the limit of all refused each of three.
+        // The total limit refused three packets of the last source, one each.
         assert_eq!(
             to("10.0.1.9"),
             [Some(0), Some(3), Some(0)],
@@ -253,7 +253,7 @@ fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill(
         assert_eq!(to("10.0.5.1"), [Some(0), Some(3), Some(0)]);
     };
     all(&service);
-    // No address stands for them among the sources.
+    // The sources contain no placeholder addresses.
     let top = service.rlctl_ok(&["--json", "top"]).unwrap();
     assert!(!top.contains("\"ff"), "{top}");
     service

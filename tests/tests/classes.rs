@@ -18,7 +18,7 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const URG: u8 = 0x20;
 
-/// What a class says, with the rule of nftables that matches the same, and frames that belong to it and that do not.
+/// A class, the equivalent rule of nftables, and frames that belong to it or do not.
 struct Rule {
     class: &'static str,
     nft: &'static str,
@@ -32,7 +32,7 @@ fn rules() -> Vec<Rule> {
     rules
 }
 
-/// Of wide classes, beside which narrower ones would say nothing.
+/// Rules of wide classes, separate because they would contain the narrower ones.
 fn wide_rules() -> Vec<Rule> {
     let v4 = || Frame::ethernet().ipv4(SOURCE);
     let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
@@ -250,7 +250,7 @@ fn classes_of_reflections() -> Vec<BuiltIn> {
     ]
 }
 
-/// UDP from a port, of so many bytes of the IP packet.
+/// Returns a UDP packet from a port, with this length of the IP packet.
 fn answer(port: u16, bytes: u16) -> Vec<u8> {
     let [high, low] = port.to_be_bytes();
     let mut payload = vec![high, low, 0x99, 0x99];
@@ -273,7 +273,7 @@ fn every_built_in_class_has_the_packets_that_its_name_says() {
     check_built_in(1);
 }
 
-/// Checks one of so many classes. That each has packets is checked of all.
+/// Checks every `one_of`th class. That each has packets is checked for all.
 fn check_built_in(one_of: usize) {
     let (_lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     let mut left: Vec<&str> = BUILT_IN
@@ -295,7 +295,7 @@ fn check_built_in(one_of: usize) {
     assert!(left.is_empty(), "no packets of {left:?}");
 }
 
-/// Of what IP, TCP and ICMP say.
+/// Rules of IP, TCP and ICMP headers.
 fn rules_of_headers() -> Vec<Rule> {
     let v4 = || Frame::ethernet().ipv4(SOURCE);
     let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
@@ -375,7 +375,7 @@ fn rules_of_headers() -> Vec<Rule> {
     ]
 }
 
-/// Of fragments, VLANs and ports.
+/// Rules of fragments, VLANs and ports.
 fn rules_of_packets() -> Vec<Rule> {
     let v4 = || Frame::ethernet().ipv4(SOURCE);
     let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
@@ -461,7 +461,7 @@ fn to(frame: Frame, destination: &str) -> Vec<u8> {
     to_frame(frame.build(), destination)
 }
 
-/// The frame, which goes somewhere else.
+/// Returns the frame with another destination.
 fn to_frame(mut frame: Vec<u8>, destination: &str) -> Vec<u8> {
     let (start, octets) = match (destination.parse().unwrap(), frame[ETHERNET_BYTES] >> 4) {
         (IpAddr::V4(to), 4) => (ETHERNET_BYTES + 16, to.octets().to_vec()),
@@ -505,7 +505,7 @@ fn check_rules(rules: &[Rule]) {
     let counted = lines.filter_map(|line| line.split_whitespace().nth(4)?.parse::<usize>().ok());
     assert_eq!(counted.sum::<usize>(), packets, "{stats}");
 
-    // What is exempt passes where nothing else does.
+    // Exempt packets pass where no others do.
     let nothing = "{ bytes = 1, per = \"1h\" }";
     let said = service
         .reload(&config("action = \"exempt\"", nothing))
@@ -640,7 +640,7 @@ fn with_byte(frame: Frame, place: usize, byte: u8) -> Vec<u8> {
     frame
 }
 
-/// The same of an IPv6 header. Its traffic class stands across two bytes, of which the first is set.
+/// Sets a byte of an IPv6 header. The traffic class spans two bytes, the first of which is set.
 fn with_byte_v6(frame: Frame, place: usize, byte: u8) -> Vec<u8> {
     let mut frame = with_byte(frame, place, byte);
     if place == 0 {

@@ -130,7 +130,7 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         "{table}"
     );
 
-    // Another node than the one that banned ends it everywhere, and nothing else.
+    // A node other than the one that banned ends this ban everywhere, and no other.
     nodes[2].run(&["unban", ONE]);
     for node in &nodes {
         node.wait_for("the end of the ban", |node| node.passes(ONE));
@@ -178,7 +178,7 @@ fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() 
         metrics.contains("ratelimit_cluster_connected 0"),
         "{metrics}"
     );
-    // Nothing opens, and what is banned meanwhile is shared when the store is back, which has nothing.
+    // No ban is lost, and new bans are shared when the store is back, which is then empty.
     assert!(!second.passes(ONE));
     first.run(&["ban", OTHER, "--for", "1h"]);
     assert!(second.passes(OTHER));
@@ -209,7 +209,7 @@ fn a_store_that_hangs_is_told_and_nothing_opens() {
     second.run(&["unban", ONE]);
     first.wait_for("the end of the ban", |node| node.passes(ONE));
 
-    // One that answers and takes nothing is as good as gone.
+    // A store that answers but accepts nothing counts as lost.
     let before = Losses::of(&second.service).unwrap();
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     second.wait_for("the loss", |node| node.status().connected == Some(false));
@@ -255,7 +255,7 @@ fn what_is_forged_replayed_or_too_long_is_refused_and_said() {
     assert!(node.passes(ONE) && node.bans().is_empty());
     drop(stranger);
 
-    // A genuine message that somebody stores again is taken once.
+    // A genuine message that is stored again is accepted only once.
     let sender = Node::started(&redis, "edge-3");
     node.wait_for("the sender", |node| node.alive() >= 2);
     sender.run(&["ban", ONE, "--for", "1h"]);
@@ -366,7 +366,7 @@ fn a_configuration_without_a_cluster_ends_the_bans_of_other_nodes() {
 }
 
 impl Node {
-    /// Status, metrics and log tell of a loss that came after these.
+    /// Checks that status, metrics and log report a further loss.
     fn tells_of_a_loss_after(&self, before: &Losses) {
         let look = || Losses::of(&self.service);
         let until = Instant::now() + Deadlines::BUSY.told;

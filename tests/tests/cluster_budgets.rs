@@ -1,4 +1,5 @@
-//! Three daemons in three namespaces and a real Redis share limits: what all kernels together admit.
+//! Three daemons in three namespaces and a real Redis share limits: the total that their kernels
+//! admit.
 
 use std::{
     ops::Range,
@@ -25,7 +26,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_secs(3);
 const SOURCE: &str = "203.0.113.9";
 
-/// Is set where the machine does nothing else: what all nodes admit is within 5 % of the limit then, with each load.
+/// Set on an otherwise idle machine: the total must be within 5 % of the limit for each load.
 const STRICT: &str = "RATELIMIT_STRICT";
 
 /// Within 5 % of a limit. A busy machine has reports come late, and each costs a part of the limit for a period.
@@ -33,14 +34,14 @@ fn about(limit: f64) -> Range<f64> {
     within(limit, 0.9..1.05)
 }
 
-/// Within a range on a busy machine, and within 5 % on one that does nothing else.
+/// A range for a busy machine, and within 5 % on an idle one.
 fn within(limit: f64, busy: Range<f64>) -> Range<f64> {
     let is_strict = std::env::var_os(STRICT).is_some();
     let range = if is_strict { 0.95..1.05 } else { busy };
     range.start * limit..range.end * limit
 }
 
-/// What nodes admit of so much, once they divide limits by reports of that.
+/// Returns what nodes admit once they divide limits by reports of this load.
 #[track_caller]
 fn rates(
     what: &str,
@@ -55,8 +56,9 @@ fn rates(
     counted(what, nodes, || admitted_for(nodes, COUNTED), of, expected)
 }
 
-/// Counts again where it is less than expected, and more it is never. A machine that stands still for a moment has nodes fall back. One that is
-/// busy for long does so often, and sends less than it should.
+/// Measures again if the total is less than expected; it is never more. On a machine that pauses
+/// for a moment, nodes fall back. A machine that is busy for long does so often, and sends less
+/// than it should.
 #[track_caller]
 fn counted(
     what: &str,

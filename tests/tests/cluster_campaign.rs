@@ -1,5 +1,5 @@
-//! Failures at random moments, under traffic: what all nodes admit stays within the bound, and nothing that is banned opens.
-//! `cargo xtask campaign` plays more of them.
+//! Failures at random moments, under traffic: all nodes together stay within the bound, and no ban
+//! is lost. `cargo xtask campaign` plays more of them.
 
 use ratelimit_tests::{
     cluster::campaign::{Deadlines, Rig},

@@ -1,4 +1,4 @@
-//! What is set with `--cluster` on one of three nodes: allows and limits hold in the kernels of all.
+//! Allows and limits set with `--cluster` on one of three nodes are in force in the kernels of all.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const TWO: &str = "203.0.113.10";
 /// A node that started has read in this time what it stated itself, as the store has it.
 const READ: Duration = Duration::from_secs(4);
 
-/// How many of so many packets of a source the kernel lets through.
+/// Returns how many of a number of packets of a source the kernel passes.
 fn admitted(node: &Node, source: &str, packets: usize) -> usize {
     let frame = Frame::ethernet().ipv4(source.parse().unwrap());
     let frame = frame.udp(53).pad_to(70).build();
@@ -93,7 +93,7 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     let hint = refusal(&nodes[1], &["allow", "rm", ONE]);
     assert!(hint.contains("--cluster"), "{hint}");
 
-    // What a node was told it has again after a restart, also where the store lost it.
+    // A node keeps the statements of others over a restart, even if the store lost them.
     redis.kill().unwrap();
     restart(&nodes[0]);
     redis.start().unwrap();
@@ -112,7 +112,7 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     assert!(allows(&nodes[0]).is_empty(), "{:?}", allows(&nodes[0]));
 }
 
-/// Nobody is told meanwhile, and without the table all of it ends.
+/// Nothing is announced in the meantime, and without the table all of it ends.
 #[test]
 fn what_waits_for_the_store_and_what_ends_with_the_table_is_told() {
     require_root!();
@@ -220,7 +220,7 @@ fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sourc
     run(&nodes[1], &["unban", "203.0.113.0/25"]);
     nodes[1].wait_until("the allow", || allows(&nodes[1]).len() == 2);
     assert!(!reported().contains("not in force here"), "{}", reported());
-    // A node that is revoked allows nobody.
+    // Allows of a revoked node do not apply.
     run(&nodes[1], &["cluster", "revoke", "edge-1"]);
     nodes[1].wait_until("the end of its allows", || allows(&nodes[1]).is_empty());
 }
@@ -278,7 +278,7 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     assert!(is_so(&nodes[1], 9), "{:?}", limits(&nodes[1], prefix));
     restart(&nodes[0]);
     assert!(is_so(&nodes[0], 9), "{:?}", limits(&nodes[0], prefix));
-    // Neither a kill right after a change brings back what was before, nor one between its two writes.
+    // A crash right after a change does not undo it, nor does one between its two writes.
     let memory = nodes[0].service().path("state/cluster.json");
     let older = fs::read(&memory).unwrap();
     for (amount, is_older) in [(11, false), (13, true)] {
@@ -318,7 +318,7 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
         node.wait_until("their end", || limits(node, prefix).is_none());
     }
     assert!(!reported().contains("not in force here"), "{}", reported());
-    // Those of the default policy, too.
+    // Also the limits of the default policy.
     let default = ["limit", "set", "--packets", "3", "--per", "1h", "--cluster"];
     run(&third, &default);
     // Nothing is sent before: packets before and after the change are not told apart.
@@ -459,7 +459,7 @@ fn an_end_of_what_only_other_nodes_have_is_told_once() {
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
-    // Neither comes into force on the first.
+    // Neither takes effect on the first node.
     run(&nodes[0], &["allow", "add", ONE]);
     run(&nodes[0], &["ban", TWO, "--forever"]);
     run(&nodes[1], &["ban", ONE, "--for", "1h"]);

@@ -50,7 +50,7 @@ fn bans(node: &Node) -> usize {
     node.status().unwrap().bans
 }
 
-/// Where daemons connect to, in place of the store.
+/// An endpoint for daemons that replaces the store.
 struct Front {
     directory: TempDir,
 }
@@ -168,7 +168,7 @@ fn a_store_that_talks_nonsense_changes_nothing() {
     nodes[0].wait_until("the ban", || bans(&nodes[0]) == 1);
     let answers: [&[u8]; 5] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        // Of another kind, of a length that nobody has, nested without an end, and no answer at all.
+        // Another type, an impossible length, endless nesting, and no answer at all.
         b":1\r\n",
         b"$99999999999\r\n",
         b"*2147483647\r\n*2147483647\r\n*2147483647\r\n",
@@ -268,7 +268,7 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
         "[policy.default]\nlimits = [{ packets = 100, per = \"1s\", scope = \"cluster\" }]\n";
     let nodes = started(&redis, &NAMES[..2], limits).unwrap();
     let secret = Secret::new(SECRET.as_bytes());
-    // What `edge-2` itself said last, changed, which only somebody with the secret can say.
+    // A modified message of `edge-2`, which requires the secret.
     let mut forged = Vec::new();
     let mut forge = |change: fn(&mut Report<Vec<u8>>)| {
         let mut messages = redis.last_of(NAMES[1]).unwrap().into_iter();

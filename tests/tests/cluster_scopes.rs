@@ -19,7 +19,7 @@ const COUNTED: Duration = Duration::from_secs(3);
 /// How often it is counted at most.
 const TRIES: usize = 4;
 
-/// What a source sends: its last two bytes, its class, and how many of the frames are such ones.
+/// The traffic of a source: its last two bytes, its class, and its number of frames.
 #[derive(Clone, Copy)]
 struct Sent(u16, Class, usize);
 
@@ -57,8 +57,9 @@ fn total(rates: &Rates) -> f64 {
     rates.packets.iter().sum()
 }
 
-/// What the nodes admit of so much. The second is asked for little: with the limit divided by the nodes, they would admit some 60 % of it.
-/// It is counted again where it is less than expected: a machine that stands still for a moment has nodes fall back.
+/// Returns what the nodes admit of this load. The second node has a low demand: if the limit were
+/// divided equally, they would admit about 60 % of it. Measures again if the total is less than
+/// expected: on a machine that pauses for a moment, nodes fall back.
 #[track_caller]
 fn check_rates(nodes: &[Node], sent: &[Sent], load: [u32; 2], expected: &[Expected]) -> Rates {
     let is_less = |rates: &Rates| {
@@ -82,7 +83,7 @@ fn check_rates(nodes: &[Node], sent: &[Sent], load: [u32; 2], expected: &[Expect
     rates
 }
 
-/// What nodes with such limits admit.
+/// Returns what nodes with these limits admit.
 #[track_caller]
 fn admitted(
     limits: &str,
@@ -103,7 +104,7 @@ fn admitted(
 /// A limit that all nodes together keep to, and which sources it is of.
 struct Bounded(f64, fn(u16) -> bool);
 
-/// What is counted, and about how much it is a second.
+/// A counter, and its approximate rate per second.
 struct Expected(&'static str, fn(&Rates) -> f64, f64);
 
 #[test]

@@ -57,7 +57,7 @@ impl Stage {
         self.serve_with(port, "", arguments);
     }
 
-    /// The same with a configuration file of its own.
+    /// Starts a server with its own configuration file.
     fn serve_with(&mut self, port: u16, configuration: &str, arguments: &[&str]) {
         let directory = self.path(&port.to_string());
         fs::create_dir_all(&directory).unwrap();
@@ -153,7 +153,8 @@ fn openssl(directory: &Path, arguments: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// An authority `NAME.pem`, and what it signed for 127.0.0.1: `NAME-server.pem`, `NAME-server.key`.
+/// Creates an authority `NAME.pem`, and a certificate for 127.0.0.1: `NAME-server.pem`,
+/// `NAME-server.key`.
 fn certify(directory: &Path, name: &str) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
     openssl(
@@ -193,7 +194,7 @@ fn tls_takes_a_certificate_of_the_authority_and_a_password_that_the_server_knows
         "no",
     ];
     let pair = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
-    // The rights that the documentation names, and no more.
+    // Only the permissions in the documentation.
     let user = "user ratelimit on >right ~{ratelimit}:* +xadd +xread +xrevrange +set +mget\n";
     stage.serve_with(7000, user, &[&tls[..], &pair].concat());
     stage.wait_for("the server", |stage| {
@@ -241,7 +242,7 @@ fn tls_takes_a_certificate_of_the_authority_and_a_password_that_the_server_knows
     stage.reload(url, &shows(&certificate, &key));
     stage.wait_for_store("rediss://127.0.0.1:7000");
     stage.cli(7001, &["CONFIG", "SET", "tls-auth-clients", "no"]);
-    // Of several servers the first that answers is taken.
+    // The first of several servers that answers is used.
     stage.reload("redis://127.0.0.1:7009,127.0.0.1:7001", "");
     stage.wait_for_store("redis://127.0.0.1:7009,127.0.0.1:7001");
     let narrow = ["ACL", "SETUSER", "ratelimit", "-xadd"];
@@ -275,7 +276,7 @@ fn sentinels_name_the_master_also_after_a_fail_over() {
     let url = "redis+sentinel://127.0.0.1:7009,127.0.0.1:7003/main";
     stage.start(url, "");
     stage.wait_for_store(url);
-    // A sentinel that asks for a password is told its own, and not that of the master.
+    // A sentinel with a password gets its own, not that of the master.
     let user = ["ACL", "SETUSER", "asker", "on", ">s@:1"];
     stage.cli(7003, &[&user[..], &["+sentinel", "+client"]].concat());
     stage.cli(7003, &["ACL", "SETUSER", "default", "off"]);
@@ -296,7 +297,7 @@ fn sentinels_name_the_master_also_after_a_fail_over() {
     stage.wait_for_error("does not know `other`");
 }
 
-/// Servers at these ports that are a Redis Cluster of so many masters.
+/// Starts a Redis Cluster of servers on these ports.
 fn clustered(stage: &mut Stage, ports: &[u16], replicas: &str) {
     for port in ports {
         let port_text = port.to_string();
@@ -440,7 +441,7 @@ fn several_hosts_that_are_silent_cost_no_more_time_than_one() {
     stage.wait_for("the server", |stage| {
         stage.cli(7001, &["PING"]).contains("PONG")
     });
-    // Nobody answers at these: not even that nobody is there.
+    // No host answers at these addresses, not even with an error.
     stage.lab.add_addresses(&["203.0.113.1/24"], &[]).unwrap();
     let hosts: Vec<String> = (10..20).map(|last| format!("203.0.113.{last}")).collect();
     let near = &stage.lab.near;

@@ -1,4 +1,4 @@
-//! The `compact` store as it is installed: what is told of it, and what becomes of it over reloads, restarts and floods.
+//! The `compact` store as installed: its status, and its state over reloads, restarts and floods.
 
 use std::{fmt::Write, net::Ipv4Addr};
 
@@ -132,7 +132,7 @@ fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
             assert_eq!(again, [0, 0], "turn {turn}, crashes {crashes}");
         }
     }
-    // The same by a trial that is rolled back.
+    // The same with a trial that is rolled back.
     let trial = service.path("trial.toml");
     service.configure(&sliding).unwrap();
     std::fs::rename(service.config(), &trial).unwrap();

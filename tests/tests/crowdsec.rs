@@ -50,7 +50,7 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     let bouncers = crowdsec.cscli(&["bouncers", "list"]).unwrap();
     assert!(bouncers.contains("\"type\": \"ratelimit\""), "{bouncers}");
 
-    // A range with host bits, as the API takes it, and captchas and countries, which ban nobody.
+    // A range with host bits, as the API accepts it, and captchas and countries, which ban nothing.
     add(&["--range", "2001:db8::7/48", "--duration", "1h"]);
     add(&["--ip", "198.51.100.1", "--type", "captcha"]);
     service.wait_until("the range", || !passes(&lab, V6));
@@ -108,7 +108,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
         reported.contains("no answer from http://127.0.0.1:8080"),
         "{reported}"
     );
-    // Nor is an API needed to start.
+    // The API is not needed to start either.
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     service.wait_until("the loss", || status(&service).connected == Some(false));
@@ -125,7 +125,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
         .unwrap();
     service.wait_until("the deletion meanwhile", || passes(&lab, V6));
     assert!(!passes(&lab, V4));
-    // What is the same as before is not touched.
+    // Unchanged bans are not touched.
     let kept = before.iter().find(|ban| ban.prefix == V4.parse().unwrap());
     assert_eq!(bans(&service)[0].since, kept.unwrap().since);
     let log = service.log();
@@ -161,8 +161,8 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
 
 /// Decisions of the answer that is measured; `RATELIMIT_DECISIONS` asks for others.
 const DECISIONS: u64 = 60_000;
-/// Bytes for a decision at the peak: what is held of it, the ban that it is, and what a change of all of them takes for a moment. Measured
-/// are 650; with a copy of each change for each of its steps it were 1,280.
+/// The peak memory per decision in bytes: the decision, the ban, and a temporary copy for a change
+/// of all of them. Measured are 650; a copy of each change for each of its steps would take 1,280.
 const BYTES_MAX: u64 = 900;
 
 #[test]
@@ -178,7 +178,7 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
     // It ends with the process of the tests.
     thread::spawn(move || {
         for stream in api.incoming() {
-            // Who asks may go away.
+            // The client may disconnect.
             let _ = answer(stream.unwrap(), decisions);
         }
     });
@@ -190,7 +190,7 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
             socket.display()
         )).unwrap();
     let deadline = Instant::now() + 10 * PATIENCE;
-    // What is busy with all of them tells so in place of its status.
+    // While it processes all of them, the status says so.
     let bans = |said: &str| {
         serde_json::from_str::<Status>(said)
             .ok()?

@@ -23,7 +23,7 @@ const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The keys of `WebDriver` are characters of their own.
 const ENTER: &str = "\u{e007}";
-/// The ratio of what is written to its ground: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>.
+/// The contrast ratio of text and background: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>.
 const CONTRAST: &str = "
 const light = (colour) => {
   const [r, g, b] = colour.match(/[0-9.]+/g).map((it) => it / 255).map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
@@ -69,7 +69,7 @@ fn a_browser_draws_what_happens_without_an_error() {
         browser.choose("live-range", &seconds.to_string());
         browser.wait_for(&format!("{} === {seconds}", shown_seconds("#packets")));
     }
-    // Nobody has a token here.
+    // There is no token here.
     browser.wait_for("document.querySelector('#act').hidden");
     browser.wait_for("document.querySelectorAll('#bans button').length === 0");
     browser.wait_for("document.querySelector('#reasons').innerText.includes('challenged')");
@@ -165,7 +165,7 @@ fn find_bans(browser: &Browser<'_>) {
 }
 
 fn look_back(browser: &Browser<'_>) {
-    // What came is remembered, and drawn for the range and in the way that is chosen.
+    // Past traffic is kept, and drawn for the selected range and mode.
     for (range, step) in [(60, "1s"), (300, "1s"), (900, "2s"), (3600, "5s")] {
         browser.choose("range", &range.to_string());
         browser.wait_for(&format!(
@@ -228,7 +228,7 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
     browser.wait_for("document.querySelector('#nodes').innerText.includes('edge-1')");
     browser.wait_for("!document.querySelector('#act').hidden");
 
-    // A prefix is no address: that is said, and the stream goes on.
+    // A prefix is no address: the page says so, and the stream continues.
     for wrong in ["foo", "203.0.113.0/24", "2001:db8::1::2", "203.0.113.256"] {
         browser.run("document.querySelector('#address').value = ''");
         browser.tab_to("document.activeElement.id === 'address'");
@@ -283,7 +283,7 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
         browser.wait_for(&format!(
             "getComputedStyle(document.body).backgroundColor === '{ground}'"
         ));
-        // What is to be read differs as much from its ground as WCAG 2.2 wants (1.4.3).
+        // Text has the contrast that WCAG 2.2 requires (1.4.3).
         for text in ["h2", "th", ".scale", "#now-pass", "#chosen-title", ".s0"] {
             let contrast = browser.run(&format!("{CONTRAST} return contrast('{text}')"));
             assert!(
@@ -292,7 +292,7 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
             );
         }
     }
-    // What was refused is told as an error by the browser itself, and nothing else is.
+    // The browser reports only the refusal as an error.
     let log = browser.ask("se/log", &json!({ "type": "browser" }));
     let errors: Vec<&str> = log
         .as_array()
@@ -348,14 +348,14 @@ fn a_token_lets_one_ban_and_unban_and_nothing_else() {
     ] {
         assert_eq!(post(&[wrong]), "401", "{wrong}");
     }
-    // A page of somebody else, whatever it knows.
+    // A page of another origin, whatever it knows.
     assert_eq!(post(&[&right, "origin: http://evil.example"]), "403");
     assert_eq!(post(&[&right, "host: evil.example"]), "403");
     let bans = || service.rlctl_ok(&["list", "bans"]).unwrap();
     assert!(!bans().contains("203.0.113.7"));
     assert_eq!(post(&[&right]), "200");
     assert!(bans().contains("203.0.113.7"));
-    // What this host needs is as safe as from rlctl.
+    // Protected addresses are as safe as with rlctl.
     let own = r#"{"prefixes":["127.0.0.1"],"seconds":null,"reason":null}"#;
     assert_eq!(ask("POST", "/v1/bans", &[&right], Some(own)), "409");
     let lift = r#"{"prefixes":["203.0.113.7"]}"#;
@@ -380,7 +380,7 @@ fn a_token_lets_one_ban_and_unban_and_nothing_else() {
             "{command}"
         );
     }
-    // Another token needs no reload, and without one nobody gets in.
+    // Another token needs no reload, and without one nothing is permitted.
     fs::write(&file, "fedcba9876543210fedcba9876543210\n").unwrap();
     assert_eq!(post(&[&right]), "401");
     assert_eq!(
@@ -429,7 +429,7 @@ fn the_page_is_small_and_brings_all_that_it_needs() {
     assert!(bytes < 150_000, "{bytes}");
 }
 
-/// The file of a token that the daemon, which is nobody in particular, can read.
+/// Creates a token file that the daemon's unprivileged user can read.
 fn token_file(directory: &Path) -> PathBuf {
     fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
     let file = directory.join("token");
@@ -467,12 +467,12 @@ fn the_network_sees_it_only_where_the_configuration_says_so() {
     for page in &pages {
         assert_eq!(status(&[page]), "404", "{page}");
     }
-    // Who may command the daemon sees it.
+    // A user who can command the daemon sees it.
     let socket = service.path("run/control.sock").display().to_string();
     let over_socket = |words: &[&str]| status(&[&["--unix-socket", &socket], words].concat());
     let page = "http://localhost:9800/";
     assert_eq!(over_socket(&[page]), "200");
-    // A page of somebody else, open in the same browser, commands nothing.
+    // A page of another origin in the same browser cannot run commands.
     let detach = ["--request", "POST", "http://localhost:9800/v1/detach"];
     let foreign = ["--header", "origin: http://evil.example"];
     assert_eq!(over_socket(&[&foreign[..], &detach[..]].concat()), "403");
@@ -481,7 +481,7 @@ fn the_network_sees_it_only_where_the_configuration_says_so() {
     let said = service.reload(&format!("{POLICY}{NETWORK}")).unwrap();
     assert!(said.contains("dashboard: off -> on"), "{said}");
     assert_eq!(status(&[&pages[0]]), "200");
-    // It reads, and does nothing else; and no page of somebody else gets at it by a name of its own.
+    // It is read-only, and a page of another origin cannot reach it by DNS rebinding.
     assert_eq!(status(&["--request", "POST", &pages[0]]), "405");
     assert_eq!(status(&["http://127.0.0.1:9798/v1/bans"]), "404");
     assert_eq!(
@@ -643,7 +643,7 @@ impl<'s> Browser<'s> {
 
 impl Drop for Browser<'_> {
     fn drop(&mut self) {
-        // Its browser ends with the session.
+        // The browser ends with the session.
         if !self.session.is_empty() {
             let mut curl = self.service.inside(Path::new("curl"));
             let url = format!("http://127.0.0.1:9515/session/{}", self.session);

@@ -114,7 +114,7 @@ fn a_packet_that_another_limit_refuses_costs_a_destination_nothing() {
         }
         check(judge, &frame(source(2), VICTIM), CONFORMING);
         check(judge, &frame(source(3), VICTIM), DESTINATION_LIMITED);
-        // Nor is one that the destination refuses charged to its source.
+        // A packet that the destination refuses is not charged to its source either.
         check(judge, &frame(source(3), OTHER), CONFORMING);
     });
 }
@@ -304,7 +304,8 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
         }
     );
 
-    // Without its limits the address receives what the sources may send; with others of another kind it starts anew.
+    // Without its limits, the address receives what the sources may send; limits of another kind
+    // reset the usage.
     service.reload("[policy.default]\nlimits = []\n").unwrap();
     send(&lab, source(6), VICTIM, 20);
     let fourth = counted_of(&service, 138);
@@ -372,7 +373,7 @@ fn counted(service: &Service) -> Counted {
     counted
 }
 
-/// The same when `packets` are counted.
+/// Waits until `packets` are counted.
 fn counted_of(service: &Service, packets: u64) -> Counted {
     service.wait_for("all packets", || {
         let counted = counted(service);

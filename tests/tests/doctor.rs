@@ -1,4 +1,5 @@
-//! `rlctl doctor` on real devices and programs: what it names is so, and the command that it names mends it.
+//! `rlctl doctor` on real devices and programs: its findings are correct, and its commands fix
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -337,7 +338,7 @@ fn an_interface_that_cannot_send_answers_back_can_by_what_is_named() {
     let generic = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
     service.reload(&format!("{toml}{generic}")).unwrap();
     assert_eq!(look("challenge-answers")["state"], "ok");
-    // Where nobody is challenged, nothing is answered.
+    // Without a challenge, nothing is answered.
     service.reload(TOML).unwrap();
     let (_, findings) = examine(&service, &[]);
     let mut all = findings.as_array().unwrap().iter();

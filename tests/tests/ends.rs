@@ -9,7 +9,7 @@ use ratelimit_tests::{Lab, attached::Attached, packet::datagram, require_root, s
 const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// One packet is what the configuration admits during a test.
 const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 1, per = \"1h\" }]\n";
-/// Ends are told to the millisecond, and those of allows are up to 4.2 ms later in the kernel.
+/// Ends are reported to the millisecond, and those of allows are up to 4.2 ms later in the kernel.
 const EXACT: SignedDuration = SignedDuration::from_millis(10);
 
 #[test]
@@ -20,7 +20,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     assert!(follow(&lab, until) > 0, "nothing was sent in time");
     service.wait_until("the end", || runtime(&service).is_empty());
     assert!(!passes(&lab));
-    // What has ended is reported no more at once, and recorded with the next tick.
+    // Expired rows disappear from reports at once, and are recorded with the next tick.
     service.wait_until("the end", || {
         let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
         events.contains("allow expired: 203.0.113.9 (set by root)")

@@ -152,7 +152,7 @@ fn the_default_policy_met_what_no_other_did() {
     send_all(&lab, &sent);
     await_count(&service, "list limits", "default", before + 25);
     await_count(&service, "list limits", "10.9.0.0/16", 12);
-    // What a policy matched that is gone was not matched by the default policy.
+    // Packets of a removed policy do not count for the default policy.
     service
         .rlctl_ok(&["limit", "rm", "--prefix", "10.9.0.0/16"])
         .unwrap();
@@ -199,7 +199,8 @@ fn check_ban(service: &Service, source: Ipv4Addr, packets: u64) {
     await_count(service, "list bans", &source.to_string(), packets);
 }
 
-/// Waits until so many packets are counted, as they are under way, and a moment more that there are no others.
+/// Waits until this many packets are counted, and a moment longer to see that there are no more
+/// than that.
 fn await_count(service: &Service, verb: &str, name: &str, packets: u64) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let expected = (packets, packets * BYTES);

@@ -1,4 +1,5 @@
-//! The second allowance: established connections go on while their address is forged above its limit.
+//! The second allowance: established connections survive while their address is forged above its
+//! limit.
 
 use std::{
     io::{Read, Write},
@@ -34,7 +35,7 @@ const TCP: u8 = 6;
 
 /// A limit that a forger exceeds forty times, and a connection never does.
 const LIMITS: &str = "limits = [{ packets = 100, per = \"1s\" }]";
-/// How long the flood lasts, and what an undisturbed connection does meanwhile at least.
+/// The duration of the flood, and the least throughput of an undisturbed connection during it.
 const FLOOD: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 const UNDISTURBED: usize = 50;
@@ -246,7 +247,7 @@ fn the_second_allowance_asks_for_no_budget_for_new_sources() {
     assert_eq!(kernel.judge(&connection.packet(), now), ESTABLISHED);
 }
 
-/// What a policy denies, it denies to connections too.
+/// A packet that the policy denies is also denied on connections.
 #[test]
 fn a_limit_without_room_for_any_packet_has_no_second_allowance() {
     require_root!();

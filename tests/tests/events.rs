@@ -1,4 +1,4 @@
-//! Refusals are sampled: never an event a packet, and what is lost is counted.
+//! Refusals are sampled: not every packet causes an event, and lost ones are counted.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

@@ -64,7 +64,8 @@ fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
     fail2ban.wait_for("their being named again", again).unwrap();
     let (first, after) = (&before[0], &bans(&service)[0]);
     let moved = after.until.unwrap().duration_since(first.until.unwrap());
-    // The remaining time is in whole seconds, and the command takes a moment. An hour anew would end later by the whole pause.
+    // The remaining time is in whole seconds, and the command takes a moment. A new hour would end
+    // later by the whole pause.
     let pause = after.since.duration_since(first.since);
     assert!(
         moved.abs() <= SignedDuration::from_secs(1).max(pause / 2),

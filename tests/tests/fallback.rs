@@ -1,4 +1,5 @@
-//! Configurations that parse and cannot be put in force: what was in force before holds, and everything says so.
+//! Configurations that parse but cannot be applied: the previous one stays in force, and all
+//! reports say so.
 
 use std::net::Ipv4Addr;
 

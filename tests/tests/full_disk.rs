@@ -1,4 +1,5 @@
-//! A disk that is full, as in an attack that fills logs: what is commanded holds, and is written when there is room.
+//! A full disk, as in an attack that fills logs: commands take effect, and are written when there
+//! is room.
 
 use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command};
 
@@ -106,7 +107,7 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
     let disk = Disk::at(service.path("state"));
     service.start().unwrap();
     service.rlctl_ok(&["ban", "203.0.113.1"]).unwrap();
-    // What comes before the first sample is not known.
+    // There is no data from before the first sample.
     service.wait_until("what was counted", || {
         json(&service, &["status"])["history"]["written"].is_string()
     });

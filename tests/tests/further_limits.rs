@@ -111,7 +111,7 @@ fn a_further_limit_only_adds_refusals() {
     assert!(refused > 1_000 && admitted > 1_000, "{refused} {admitted}");
 }
 
-/// Who can be told what the policy of a source is.
+/// Judges that can set the policy of a source.
 trait Under: Judge {
     fn put_under(&mut self, source: &str, policy: u32);
 }

@@ -1,4 +1,4 @@
-//! What packets came is kept over a restart, answered exactly, and lost where its file is damaged, with nothing else.
+//! The traffic history survives a restart, is exact, and is lost alone if its file is damaged.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -131,7 +131,8 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     assert_eq!(least(&service, "203.0.113.0/24"), Some(3));
 }
 
-/// Of the sources of a policy and of a prefix, the one with the least left counts, in each store and with each way to count.
+/// Of the sources of a policy and of a prefix, the one with the least remaining counts, in each
+/// store and for each algorithm.
 #[test]
 fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least() {
     require_root!();
@@ -167,7 +168,7 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
     }
 }
 
-/// The least that was left of the limit of what is watched.
+/// Returns the lowest remaining capacity of a watched limit.
 fn least(service: &Service, watched: &str) -> Option<u64> {
     let history = history(service, &["--interval", "1s"]);
     let levels = history["levels"].as_array()?;
@@ -184,7 +185,7 @@ fn send_of(lab: &Lab, source: Ipv4Addr, packets: u64) {
     lab.send(&datagram(source), packets).unwrap();
 }
 
-/// Waits until a second was counted: what came before the first sample is not known.
+/// Waits until a second was counted: there is no data from before the first sample.
 fn wait_for_points(service: &Service) {
     service.wait_until("what was counted", || {
         let history = history(service, &[]);

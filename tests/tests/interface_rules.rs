@@ -1,4 +1,5 @@
-//! What an interface has of its own: another policy of the sources that no prefix selects, limits in place of the node's, a dry run. With real packets.
+//! Rules of an interface: another default policy, limits that replace those of the node, a dry run.
+//! With real packets.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +60,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     let said = service.rlctl_ok(&["status"]).unwrap();
     let expected = "rl1: default policy: lan";
     assert!(said.contains(expected), "{said}");
-    // What is in force outlives the daemon, and the next one takes it over.
+    // The rules outlive the daemon, and the next one adopts them.
     service.stop("-KILL").unwrap();
     let sender = Sender::on(&lab.far, OTHER).unwrap();
     sender.send(&datagram(ANYBODY)).unwrap();
@@ -89,7 +90,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     );
 }
 
-/// Each packet meanwhile is one of a dry run, while the program is put on the interface again.
+/// Each packet is judged by the dry run while the program is attached again.
 #[test]
 fn a_dry_run_of_one_interface_goes_on_while_a_daemon_starts_and_tables_are_made_anew() {
     require_root!();
@@ -127,7 +128,8 @@ fn a_dry_run_of_one_interface_goes_on_while_a_daemon_starts_and_tables_are_made_
     assert_eq!(actions, ["observe"], "{stats}");
 }
 
-/// Each packet meanwhile is judged by one of the two policies: the stricter one lets nothing pass, the other one all.
+/// Each packet is judged by one of the two policies: the stricter one passes nothing, the other one
+/// everything.
 #[test]
 fn a_policy_comes_and_goes_under_traffic() {
     require_root!();
@@ -202,7 +204,7 @@ fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
     service.start().unwrap();
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 observe banned"]);
-    // The strikes begin where it is no dry run, and what they end in holds on both.
+    // Strikes count where there is no dry run, and the resulting ban applies on both.
     let fates = wire.send(INTERFACE, ANYBODY, 6);
     assert_eq!(fates, ["3 drop banned", "3 drop limited"]);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe banned"]);
@@ -277,12 +279,12 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     assert!(said.contains(expected), "{said}");
     let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(listed.contains("[interface] rl1"), "{listed}");
-    // What is in force outlives the daemon, with what was used.
+    // The rules outlive the daemon, with the usage.
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 drop node-limited"]);
-    // More of it: what was used stays used.
+    // A higher limit keeps the usage.
     service.reload(&with(&all, &own.replace('4', "6"))).unwrap();
     assert_eq!(
         wire.send(OTHER, ANYBODY, 3),
@@ -296,7 +298,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
         wire.send_frames(OTHER, &icmp(ANYBODY), 3),
         ["1 pass", "2 drop node-limited"]
     );
-    // What was used of the limits that come back is found again.
+    // Limits that return find their usage again.
     let dry_run = format!("{own}observe = true\n");
     service.reload(&with(&all, &dry_run)).unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
@@ -415,7 +417,7 @@ fn add(lab: &Lab) {
 }
 
 fn config(first: &str, second: &str) -> String {
-    // A policy that is for nobody is refused.
+    // A policy that applies to no source is refused.
     let lan = if first.contains("lan") || second.contains("lan") {
         LAN
     } else {

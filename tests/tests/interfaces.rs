@@ -1,4 +1,5 @@
-//! Interfaces come, go, are renamed and moved, and what is told of them is what their packets do.
+//! Interfaces appear, disappear, are renamed and moved, and reports match what happens to their
+//! packets.
 
 use std::{
     env, fs,
@@ -205,7 +206,7 @@ fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
     let rename = |from: &str, to: &str| {
         lab.near.ip(&["link", "set", from, "name", to]).unwrap();
     };
-    // One that nobody knows under its new name goes on, and is up to date.
+    // One with an unknown new name continues, and is up to date.
     service.stop("-TERM").unwrap();
     rename(OTHER, "renamed");
     service.start().unwrap();
@@ -218,7 +219,7 @@ fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
     for source in [BANNED, Ipv4Addr::new(192, 0, 2, 9)] {
         assert!(!passes(&lab, OTHER, "renamed", source));
     }
-    // One that is configured under its new name is that, and two may change their names.
+    // One that is configured by its new name counts as that, and two may swap their names.
     service.stop("-KILL").unwrap();
     let program = |name: &str| lab.near.ip(&["-o", "link", "show", name]).unwrap();
     let is_on = |name: &str| program(name).contains("xdp");
@@ -260,7 +261,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
     assert!(is_attached(&service, INTERFACE));
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
 
-    // Neither the end of a trial nor a rollback puts it on.
+    // Neither the end of a trial nor a rollback attaches it.
     let trial = service.path("trial.toml");
     fs::write(
         &trial,
@@ -539,7 +540,7 @@ fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
     assert!(service.log().contains(remark), "{}", service.log());
     let examined = service.rlctl(&["doctor", INTERFACE]).unwrap().stdout;
     assert!(examined.contains("count as one packet"), "{examined}");
-    // What is named mends it.
+    // The named command fixes it.
     service.reload(&toml("native")).unwrap();
     let own = status_of(&service, INTERFACE);
     assert!(own["remark"].is_null(), "{own}");
@@ -547,8 +548,8 @@ fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
     assert!(!examined.contains("count as one packet"), "{examined}");
 }
 
-/// Of a limit of four, two packets are left: a bridge and its port have both charged each. The kernel refuses a port whose bridge has a
-/// program.
+/// Of a limit of four, two packets remain: a bridge and its port have both charged each. The kernel
+/// refuses a port whose bridge has a program.
 #[test]
 fn packets_that_meet_the_program_twice_are_told() {
     require_root!();
@@ -637,7 +638,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Sends packets of the banned source, and of another, into the interface that nobody touches.
+/// Sends packets of the banned source, and of another, to the unchanged interface.
 fn send_until(lab: &Lab, stop: &AtomicBool) {
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
     while !stop.load(Relaxed) {
@@ -648,7 +649,7 @@ fn send_until(lab: &Lab, stop: &AtomicBool) {
     }
 }
 
-/// What is done to the second interface.
+/// A change of the second interface.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Delete,
@@ -660,10 +661,11 @@ enum Change {
     Move,
 }
 
-/// Random changes of one interface under traffic of a banned source on both. None of its packets ever arrives on the other, and none
-/// on this one later than a second after it is back. What is reported is what packets do. In half of the sequences the daemon is
-/// killed before, and started again with other features after.
-/// `RATELIMIT_SEQUENCES=200` runs more of them, `RATELIMIT_SEED` others.
+/// Random changes of one interface under traffic of a banned source on both. None of its packets
+/// ever arrives on the other, and none on this one later than a second after it is back. Reports
+/// match what happens to packets. In half of the sequences, the daemon is killed before, and
+/// started again with other features after. `RATELIMIT_SEQUENCES=200` runs more of them,
+/// `RATELIMIT_SEED` others.
 #[test]
 fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_after_it_is_back() {
     require_root!();
@@ -730,7 +732,7 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
     }
 }
 
-/// What is in use beside the bans.
+/// Features in use besides bans.
 const FEATURES: [&str; 3] = [
     "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n",
     "[subnet]\nipv4 = [{ prefix = 24, packets = 1_000_000, per = \"1s\" }]\n",
@@ -759,13 +761,13 @@ fn start_under_each_others_names(lab: &Lab, service: &mut Service, random: &mut 
     swap();
 }
 
-/// Makes a change, and undoes it where the interface would not be there. Where a daemon runs, what it reports is compared with what
-/// packets do.
+/// Makes a change, and undoes it if the interface would be missing. If a daemon is running, its
+/// report is compared with what happens to packets.
 fn make(lab: &Lab, service: &Service, change: Change, is_killed: bool, random: &mut fastrand::Rng) {
     let near = |arguments: &[&str]| lab.near.ip(arguments).unwrap();
     match change {
         Change::Delete => {
-            // Its peer goes, and so does it.
+            // It disappears together with its peer.
             lab.far.ip(&["link", "delete", OTHER]).unwrap();
             if !is_killed {
                 reported_missing(service);
@@ -786,7 +788,7 @@ fn make(lab: &Lab, service: &Service, change: Change, is_killed: bool, random: &
         Change::Rename => {
             let is_reported = !is_killed && random.bool();
             if is_reported {
-                // One that came a moment ago may have no program yet, which would go on nowhere.
+                // A new one may not have its program yet, which would then be missing.
                 service.wait_until("attached", || is_attached(service, OTHER));
             }
             near(&["link", "set", OTHER, "name", "renamed"]);

@@ -1,4 +1,4 @@
-//! `rlctl --json`: what each verb prints fits its schema, that of the API or the one of `rlctl`.
+//! `rlctl --json`: the output of each verb matches its schema, that of the API or of `rlctl`.
 
 use std::{fs, path::Path, slice};
 

@@ -1,4 +1,5 @@
-//! The daemon is killed while bans arrive: what was acknowledged is there after each restart, and nothing else is.
+//! The daemon is killed while bans arrive: after each restart, exactly the acknowledged ones are
+//! there.
 
 use std::{
     collections::BTreeMap,
@@ -23,12 +24,13 @@ const CLIENTS: u32 = 3;
 /// How many addresses a request names that names several.
 const SEVERAL: u32 = 50;
 
-/// What a client was told about an address.
+/// The last answer about an address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reported {
     Banned,
     Unbanned,
-    /// Nothing: the daemon died while it was asked, and either may hold. Of a request with several, the same for all.
+    /// The daemon died during the request, so either may be in force. A request with several
+    /// addresses applies to all or none.
     Nothing {
         request: u32,
     },
@@ -192,7 +194,8 @@ fn command_until_it_dies(service: &Service, client: u32) -> BTreeMap<Ipv4Addr, R
     reported
 }
 
-/// Compares what was reported with what `rlctl` lists and what the kernel holds. From then on, what holds counts as reported.
+/// Compares the reports with what `rlctl` lists and what the kernel has. From then on, the actual
+/// state counts as reported.
 fn compare(service: &Service, reported: &mut BTreeMap<Ipv4Addr, Reported>, delay: Duration) {
     let mut bans: Vec<String> = bans(service)
         .iter()
@@ -269,7 +272,7 @@ fn filter(service: &Service) -> Mapped {
     Mapped::new(map.fd().as_fd(), STATE as usize + 1).unwrap()
 }
 
-/// The metric of how many entries are intended: of bans, and of what is protected.
+/// Returns the metric of intended entries: bans, and protected addresses.
 fn entries(service: &Service) -> String {
     let metrics = service.metrics().unwrap();
     let mut lines = metrics.lines();
@@ -290,7 +293,7 @@ fn dump(service: &Service) -> Vec<serde_json::Value> {
     entries
 }
 
-/// Whether an entry ends, by its first 8 bytes: what is protected has none.
+/// Returns whether an entry has an end, in its first 8 bytes: protected addresses have none.
 fn is_ban(entry: &serde_json::Value) -> bool {
     let value: Vec<String> = serde_json::from_value(entry["value"].clone()).unwrap();
     value[..8].iter().any(|byte| byte != "0x00")

@@ -244,7 +244,7 @@ fn a_packet_that_a_dry_run_would_refuse_is_charged_to_none_of_its_limits() {
     }
 }
 
-/// Of one layer, whichever it is, of a source, a prefix or the node; the others have room.
+/// One layer, of a source, a prefix or the node, is full; the others have room.
 #[test]
 fn a_dry_run_would_drop_what_is_dropped_when_it_is_enforced() {
     let mut drops = 0;
@@ -381,7 +381,7 @@ fn the_node_admits_its_limit_to_the_last_packet_on_one_cpu() {
     }
 }
 
-/// What a CPU has drawn is for all sources, whether the node has one limit or more.
+/// The drawn share of a CPU is for all sources, whether the node has one limit or several.
 #[test]
 fn what_a_source_sends_over_its_limit_spends_nothing_of_the_node() {
     const AMOUNT: u64 = 2_560;
@@ -498,7 +498,7 @@ fn packets_that_may_interrupt_each_other_keep_no_shares_of_the_node() {
     }
 }
 
-/// Every source has room; the node has a policy for so many CPUs.
+/// A scene in which every source has room, and the node has a policy for this many CPUs.
 fn node_scene(amount: u64, cpus: u32) -> Scene {
     Scene {
         settings: Settings::new(0, false).with_node(1),

@@ -1,4 +1,4 @@
-//! Lists in the kernel: what is on one is dropped, from the import to the restart.
+//! Lists in the kernel: listed sources are dropped, from the import to the restart.
 
 use std::{fs, net::Ipv4Addr};
 
@@ -146,7 +146,7 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
     );
 }
 
-/// From kernel 6.4 on: before, the kernel does not tell of entries.
+/// From kernel 6.4 on; older kernels do not report the memory of entries.
 #[test]
 fn the_memory_of_a_list_is_told_as_it_grows() {
     require_root!();

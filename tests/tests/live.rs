@@ -103,8 +103,9 @@ fn check(mode: XdpMode, entry: ListEntry, arrives: fn(Class) -> bool) {
     assert_eq!(bytes, sent.bytes, "{mode:?}");
 }
 
-/// What the interface leaves out of the bytes of each packet: the queue of a veth in native mode counts them when the
-/// Ethernet header was already taken off (`veth_xdp_rcv`). Network cards count it, as veth does in generic mode.
+/// The bytes of each packet that the interface does not count: the queue of a veth in native mode
+/// counts packets after the Ethernet header was removed (`veth_xdp_rcv`). Network cards count it,
+/// as veth does in generic mode.
 fn uncounted_bytes(mode: XdpMode) -> u64 {
     if mode == XdpMode::Driver {
         ETHERNET_BYTES as u64
@@ -127,7 +128,7 @@ fn attached(lab: &Lab, mode: XdpMode, scene: &Scene) -> Program {
     program
 }
 
-/// What was counted so far.
+/// Returns the counters so far.
 fn total(program: &Program) -> Counter {
     let counters = program.counters().unwrap();
     counters

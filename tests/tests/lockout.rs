@@ -1,5 +1,5 @@
-//! Nobody locks themselves out. What this host needs goes on under a list that covers it all, a configuration that nobody
-//! confirms goes away, and everything can be opened at once.
+//! Safety from lockout: this host's needs survive a list that covers everything, an unconfirmed
+//! configuration is rolled back, and everything can be opened at once.
 
 use std::{
     fs,

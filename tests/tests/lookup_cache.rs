@@ -1,4 +1,5 @@
-//! What a CPU caches of the lists is what they say: until they change, and until a ban or an allow ends.
+//! The lookup cache of a CPU agrees with the lists, until they change, and until a ban or an allow
+//! ends.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -195,7 +196,7 @@ fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
             let neighbour = neighbour.parse().unwrap();
             assert_eq!(judge(&mut program, neighbour, 0), BANNED, "{neighbour}");
         }
-        // A longer prefix, wherever near them it is: what was cached without it is no answer any more.
+        // A longer prefix near them invalidates what was cached without it.
         let [longer, ..] = neighbours;
         let longer = around(longer.parse().unwrap(), length + 8);
         program
@@ -248,7 +249,7 @@ fn what_is_cached_is_the_longest_match_however_prefixes_lie_in_each_other() {
     }
 }
 
-/// One of some addresses that share many prefixes of every length.
+/// Returns one of a few addresses that share many prefixes of every length.
 fn near(rng: &mut fastrand::Rng) -> u32 {
     0xcb00_7100 ^ rng.u32(..4) << 22 ^ rng.u32(..4) << 15 ^ rng.u32(..4) << 7 ^ rng.u32(..4)
 }
@@ -283,7 +284,7 @@ fn set(program: &mut Program, source: IpAddr, entry: ListEntry) {
     program.set_list_entry(host, entry).unwrap();
 }
 
-/// The same behind the back of the CPUs.
+/// Changes an entry without invalidating the caches.
 fn set_unnoticed(program: &mut Program, source: IpAddr, entry: ListEntry) {
     let host = around(source, bits(source));
     program.set_list_entry_unnoticed(host, entry).unwrap();

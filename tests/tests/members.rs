@@ -1,4 +1,4 @@
-//! What a member of the group of the socket, who is not root, can and cannot do to others.
+//! What a member of the socket's group, without being root, can and cannot do.
 
 use std::{
     fs, io,
@@ -14,7 +14,7 @@ use std::{
 use ratelimit_tests::{Lab, exchange::exchange, require_root, service::Service};
 
 const MEMBER: u32 = 54_321;
-/// A user of every Debian, whose group is its own; that of `nobody` is not asked.
+/// A user of every Debian with a group of its own, unlike `nobody`.
 const USER: &str = "daemon";
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 /// More than one user may have, and more than all users but root.

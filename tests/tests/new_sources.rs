@@ -187,8 +187,9 @@ fn without_a_budget_nothing_is_over_it() {
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A flood of four times as many forged sources as there is room for passes whole, and a source that is silent meanwhile keeps
-/// its count. Where any number gets state, that of the source is evicted. What `compact` promises is in `floods.rs`.
+/// A flood of four times as many forged sources as there is room passes completely, and an idle
+/// source keeps its count. With an unlimited budget, the source would be evicted. The promises of
+/// `compact` are in `floods.rs`.
 #[test]
 fn by_default_a_flood_passes_and_evicts_nobody() {
     const CAPACITY: u64 = 1 << 15;
@@ -221,7 +222,7 @@ fn a_minute(packets: u64) -> Limit {
     limit(packets, Unit::Packets, MINUTE)
 }
 
-/// A scene with these limits for each source, and so many new ones a second.
+/// A scene with these limits for each source, and `count` new ones per second.
 fn scene(count: u32, over_budget: OverBudget, limits: &[Limit]) -> Scene {
     let count = NonZeroU32::new(count).unwrap();
     Scene {

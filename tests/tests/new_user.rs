@@ -1,4 +1,4 @@
-//! The tasks of somebody who knows nothing but the README: its configuration, and its commands as they stand there.
+//! A new user follows the README: its configuration, and its commands as written there.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -22,7 +22,7 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     require_root!();
     let lab = Lab::new().unwrap();
 
-    // An interface is protected by the configuration that stands there.
+    // The configuration there protects an interface.
     let toml = block("toml", "[[interface]]").replace("\"eth0\"", &format!("\"{INTERFACE}\""));
     let service = Service::started(&lab, &toml).unwrap();
     let user = User(&service);
@@ -38,7 +38,7 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
         "{status}"
     );
 
-    // Who sends most is found, and banned.
+    // Finds and bans the busiest source.
     send(&lab, NOISY, 400, |frame| frame.tcp(22, SYN));
     let top = user.types("rlctl top", &[("top", "top --batch -n 1")]);
     let first = top.lines().find(|it| it.contains('.')).unwrap_or_default();
@@ -124,7 +124,7 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     assert!(fs::metadata(Path::new(&archive)).unwrap().len() > 1000);
 }
 
-/// What somebody types who reads the README.
+/// A user who types the commands of the README.
 struct User<'s>(&'s Service);
 
 impl User<'_> {
@@ -135,7 +135,7 @@ impl User<'_> {
         said.stdout
     }
 
-    /// Types a command that stands there, with own names in place of those, and answers what it says when it succeeds.
+    /// Types a command of the README, with some names replaced, and returns its output on success.
     fn types(&self, line: &str, own: &[(&str, &str)]) -> String {
         let said = self.says(line, own);
         assert_eq!(said.code, 0, "{line}: {said:?}");
@@ -148,7 +148,7 @@ impl User<'_> {
         let line = own.iter().fold(line.to_owned(), |line, (theirs, own)| {
             line.replacen(theirs, own, 1)
         });
-        // What stands in quotation marks is one word.
+        // A quoted part is one word.
         let parts = line.split('"').enumerate();
         let words: Vec<&str> = parts
             .flat_map(|(index, part)| match index % 2 {

@@ -1,4 +1,4 @@
-//! `chain`: what passes goes on to the XDP program of somebody else, and what is dropped does not.
+//! `chain`: passed packets continue to another XDP program, and dropped ones do not.
 
 use std::{
     net::Ipv4Addr,
@@ -31,7 +31,7 @@ enum Fate {
     Passed,
     /// It came back.
     Returned,
-    /// Nobody has seen it.
+    /// It has arrived nowhere.
     Dropped,
 }
 
@@ -92,7 +92,8 @@ fn frames_of_several_buffers_go_on_too() {
     assert_eq!(fates, [Fate::Dropped, Fate::Returned]);
 }
 
-/// xdp-filter drops a source behind ours, which goes on to drop its own, and passes the others on.
+/// xdp-filter drops a source after our program, which continues to drop its own, and passes the
+/// others.
 #[test]
 fn xdp_filter_gets_what_passes() {
     require_root!();
@@ -236,7 +237,7 @@ fn what_is_pinned_anew_is_called_from_then_on() {
     expect("by itself", Fate::Returned);
     let events = service.rlctl_ok(&["events"]).unwrap();
     assert_eq!(events.matches(&taken).count(), 1, "{events}");
-    // What cannot be called is told, and so is that there is none.
+    // A program that cannot be called is reported, as is a missing one.
     let gone = format!("there is no program at {}", next.text());
     let remark = |part: &str| {
         service.wait_until(part, || {

@@ -176,7 +176,7 @@ fn schemathesis_finds_no_fault() {
         // The same requests each time.
         .args(["--generation-deterministic", "--workers", "2"])
         .args(["--max-examples", &examples])
-        // The socket knows who asks, and a body that fits a schema may still be refused.
+        // The socket identifies the client, and a body that matches a schema may still be refused.
         .args([
             "--exclude-checks",
             "ignored_auth,positive_data_acceptance,negative_data_rejection",

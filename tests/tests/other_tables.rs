@@ -12,7 +12,7 @@ const LIMITS: &str = "[policy.default]\nlimits = [{ packets = 20, per = \"1h\" }
 const OWN: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 const OTHER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 
-/// A CPU keeps answers of the lists by the number of a state of these, which begins anew with new lists.
+/// A CPU caches results by the number of the lists' state, which restarts with new lists.
 #[test]
 fn no_source_is_judged_by_what_the_lists_said_before() {
     require_root!();
@@ -73,7 +73,7 @@ fn source(store: &str, capacity: u32) -> String {
     format!("{LIMITS}[source]\nstore = \"{store}\"\ncapacity = {capacity}\n")
 }
 
-/// How many of many packets pass, so many that this CPU keeps what it found.
+/// Returns how many of enough packets pass to fill this CPU's cache.
 #[track_caller]
 fn passed(lab: &Lab, source: Ipv4Addr) -> usize {
     lab.passed(&datagram(source), 300).unwrap()

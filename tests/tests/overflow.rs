@@ -1,4 +1,4 @@
-//! Counts never wrap into "allowed", however large a limit is and whatever stands in its word.
+//! Counts never wrap into "allowed", however large a limit is and whatever its word contains.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -128,7 +128,7 @@ impl Source {
             .unwrap();
     }
 
-    /// How many of so many packets pass.
+    /// Returns how many of a number of packets pass.
     fn admitted(&self, packets: u64) -> u64 {
         let passes = |_: &u64| self.program.run(&self.frame).unwrap() == Action::Pass;
         (0..packets).filter(passes).count() as u64

@@ -13,7 +13,7 @@ use ratelimit_tests::{require_command, require_file, require_root, service::bina
 
 /// A systemd boots in seconds here.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// What the script ends with where it cannot lay one file system over another.
+/// The exit code of the script if it cannot create an overlay file system.
 const NO_OVERLAY: i32 = 77;
 
 #[test]
@@ -110,7 +110,7 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     );
 }
 
-/// What the command printed.
+/// Returns the output of a successful command.
 fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

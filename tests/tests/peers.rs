@@ -1,4 +1,4 @@
-//! Who may command the daemon: the process at the other end of the control socket.
+//! Permissions to command the daemon, by the process at the other end of the control socket.
 
 use std::{io, os::unix::net::UnixStream as Std, thread};
 
@@ -42,7 +42,7 @@ fn check(gid: u32, groups: &[u32], is_permitted: bool) {
 
 /// Takes another identity on, in this thread alone: the functions of libc would change it in all of them.
 fn become_stranger(gid: u32, groups: &[u32]) {
-    // SAFETY: the first call reads as many numbers as it is told; the others take no pointers.
+    // SAFETY: the first call reads as many numbers as its length says; the others take no pointers.
     let answers = unsafe {
         [
             libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()),

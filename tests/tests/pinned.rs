@@ -1,4 +1,4 @@
-//! `mode = "pinned"`: somebody else's program stands on the interface, and calls ours.
+//! `mode = "pinned"`: another program is attached to the interface, and calls ours.
 
 use std::{
     net::Ipv4Addr,
@@ -98,7 +98,7 @@ fn xdp_loader_holds_ours() {
     assert!(directory.join("program").exists());
 }
 
-/// A program of somebody else calls the one that is pinned by an array of its own, which holds it over reloads.
+/// Another program calls the pinned one through its own array, which keeps working over reloads.
 #[test]
 fn the_program_array_of_somebody_else_calls_ours() {
     require_root!();
@@ -111,7 +111,7 @@ fn the_program_array_of_somebody_else_calls_ours() {
     let attached = || Command::new("ip").args(attach).arg(caller.path()).status();
     assert!(lab.near.enter(attached).unwrap().success());
     expect(&lab, "it is called", [false, true]);
-    // A next program changes the constants of ours, which is loaded anew.
+    // A next program changes the constants of ours, which is loaded again.
     let next = Pin::answering(ratelimit_tests::foreign::Answer::Pass, false).unwrap();
     let with_next = format!("{}chain = \"{}\"\n", pinned(), next.text());
     service.reload(&with_next).unwrap();

@@ -1,4 +1,5 @@
-//! What the daemon and its loader may do: each as little as it needs, and nothing that was given up comes back.
+//! The privileges of the daemon and its loader: each has the minimum, and dropped ones do not
+//! return.
 
 use std::{
     fs, io,
@@ -56,8 +57,8 @@ fn the_daemon_has_nothing_and_the_loader_what_loading_takes() {
         assert_eq!(field(&status, set), expected, "{set}: {status}");
     }
     check_locked(&status);
-    // The standard streams, its end of the socket, the lock of the daemon, and what it has pinned,
-    // to pin it again where somebody removes that.
+    // The standard streams, its end of the socket, the lock of the daemon, and its pinned objects,
+    // to restore removed pins.
     let open = fs::read_dir(format!("/proc/{}/fd", loader(daemon))).unwrap();
     let open = open.map(|file| fs::read_link(file.unwrap().path()).unwrap());
     let others: Vec<_> = open
@@ -116,7 +117,7 @@ fn nothing_that_was_given_up_comes_back() {
     require_root!();
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // A shell of root's that everybody may run as root.
+    // A setuid root shell.
     let shell = directory.path().join("sh");
     executable::copy(Path::new("/bin/sh"), &shell, "4755").unwrap();
     let shell = std::ffi::CString::new(shell.into_os_string().into_encoded_bytes()).unwrap();
@@ -193,7 +194,7 @@ fn what_it_makes_is_for_its_user_and_pins_for_the_loader_alone() {
         (NOBODY, 0o600)
     );
     assert_eq!(known(&service.path("run")), (NOBODY, 0o755));
-    // Whoever else runs as `nobody` may not command it.
+    // Other processes of `nobody` may not command it.
     assert_eq!(known(&service.path("run/control.sock")), (0, 0o660));
 }
 

@@ -79,7 +79,7 @@ fn what_the_daemon_does_and_takes_is_counted() {
     let refused = service.rlctl(&["ban", "0.0.0.0/0"]).unwrap();
     assert_eq!(refused.code, 1, "{refused:?}");
     let value_of = |text: &str, name: &str| samples(text, name).pop().unwrap().1;
-    // What it does each second waits there for a moment.
+    // The periodic work of each second waits there for a moment.
     let text = service.wait_for("an empty queue", || {
         let text = service.get("/metrics", CLASSIC).unwrap();
         (value_of(&text, "ratelimit_queue_depth") == 0).then_some(text)

@@ -1,4 +1,5 @@
-//! `rlctl protect`: an interface is in a dry run, then protected, and nobody's configuration is lost.
+//! `rlctl protect`: an interface is in a dry run, then protected, and no existing configuration is
+//! lost.
 
 use std::{fs, net::Ipv4Addr};
 
@@ -63,7 +64,7 @@ fn an_interface_is_observed_then_protected_then_released() {
             .starts_with(TOML)
     );
 
-    // What it says of the end is so.
+    // Its instructions for the end are correct.
     service.rlctl_ok(&["detach"]).unwrap();
     assert_eq!(passed(&lab, 3), 10);
 }

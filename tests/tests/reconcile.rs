@@ -1,4 +1,4 @@
-//! Somebody changes the kernel's lists behind the daemon's back.
+//! Another process changes the kernel's lists.
 
 use std::fmt::Write as _;
 

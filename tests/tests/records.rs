@@ -26,9 +26,9 @@ const HOUR: Duration = Duration::from_hours(1);
 const START_NS: u64 = 1 << 40;
 /// A source that is over its limit.
 const LIMITED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-/// One that has used a part of it.
+/// A source with some usage.
 const HALF: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
-/// One that gets three limits.
+/// A source that gets three limits.
 const PARTNER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 5);
 /// How long a frame takes at most.
 const LATE: Duration = Duration::from_millis(500);
@@ -105,7 +105,8 @@ fn a_runtime_limit_that_needs_longer_records_holds_at_once_and_others_keep_what_
     assert_eq!(id(&service), before);
 }
 
-/// What a source uses while records become longer is counted. What is forgiven is what it sends while one program takes the place of another.
+/// Usage during the growth of records is counted, except for packets while one program replaces
+/// another.
 #[test]
 fn under_traffic_no_more_passes_than_the_limit() {
     const LIMIT: usize = 300;
@@ -206,7 +207,7 @@ fn a_reload_to_more_limits_keeps_what_was_used_and_one_to_another_store_has_all_
     assert_eq!(passed(&lab, PARTNER), 7);
 }
 
-/// What the rolled back configuration leaves is as long as it was.
+/// Records stay long after the configuration is rolled back.
 #[test]
 fn a_trial_that_needs_longer_records_goes_back_with_what_was_used() {
     require_root!();
@@ -230,7 +231,7 @@ fn a_trial_that_needs_longer_records_goes_back_with_what_was_used() {
     assert_eq!(passed(&lab, LIMITED), 0);
 }
 
-/// So many limits, the last of which has room for four.
+/// Returns a number of limits, the last of which has room for four.
 fn mixed(limits: u32) -> Vec<Limit> {
     let amount = |index| if index + 1 == limits { 4 } else { 20 };
     let limit = |index: u32| {
@@ -244,7 +245,8 @@ fn mixed(limits: u32) -> Vec<Limit> {
     (0..limits).map(limit).collect()
 }
 
-/// How many of thirty packets pass of a source of each family, where records have so many words.
+/// Returns how many of thirty packets of a source of each family pass, with records of this many
+/// words.
 fn passed_of_thirty(words: u32, limits: &[Limit]) -> [usize; 2] {
     cpu::pin(0);
     let constants = Constants {

@@ -1,5 +1,5 @@
-//! What nobody has asked for is named by the daemon within two seconds, also where it starts slowly; and what a socket waits for is
-//! not.
+//! The daemon names unrequested traffic within two seconds, even if it starts slowly, and does not
+//! name traffic with a waiting socket.
 
 use std::{
     collections::BTreeSet,
@@ -85,8 +85,8 @@ const FLOODS: [(Kind, u32, Forge, &str); 8] = [
         },
         "to 198.51.100.5",
     ),
-    // Of a service that no list of ours knows. Beside all the others about two packets in five are looked at, and 40 servers are wanted
-    // in a second.
+    // A service that is on none of our lists. Next to the others, about two packets in five are
+    // sampled, and 40 servers per second are required.
     (
         Kind::Reflection,
         200,
@@ -165,7 +165,7 @@ fn floods_of_this_host_are_named_within_two_seconds() {
 fn are_named<const N: usize>(lab: &Lab, floods: &[(Kind, u32, Forge, &str); N], network: [u8; 3]) {
     let service = Service::started(lab, &toml()).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
-    // The daemon looks at what is configured each second.
+    // The daemon checks what is configured each second.
     thread::sleep(SECOND + SECOND / 2);
     let (began, start) = (SystemTime::now(), Instant::now());
     let mut sent = [0; N];
@@ -246,7 +246,7 @@ fn answers_that_a_socket_waits_for_are_not_named_and_the_same_to_another_port_ar
     }
 }
 
-/// Of a host that opens connections, and one that is asked for them.
+/// A host that opens connections, and one that accepts them.
 #[test]
 fn new_connections_are_not_named_whoever_opens_them() {
     const CONNECTIONS: usize = 1_600;
@@ -303,7 +303,8 @@ fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
         });
         scope.spawn(|| {
             let client = quic.recv_from(&mut [0; 64]).unwrap().1;
-            // It learns late that nobody listens any more. On a busy machine it is slower, and sends as much.
+            // It learns late that the socket is closed. On a busy machine it is slower, and sends
+            // as much.
             for _ in 0..400 {
                 for _ in 0..20 {
                     let _ = quic.send_to(&[7; 1_200], client);
@@ -340,7 +341,7 @@ fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
                 }
             }
             drop(download);
-            // What was not read resets the connection, and the rest comes to nobody.
+            // Unread data resets the connection, and the rest has no receiver.
             drop(stream);
             let end = UdpSocket::bind(("10.77.0.1", 0)).unwrap();
             end.send_to(&[7], (SERVER, 53)).unwrap();
@@ -387,13 +388,13 @@ fn answer_to(near: IpAddr, number: u32, to: u16) -> Vec<u8> {
     frame.pad_to(1_400).build_to(near)
 }
 
-/// The same frame of IPv4 to a host of a network.
+/// Returns the IPv4 frame with a destination in another network.
 fn toward(mut frame: Vec<u8>, [a, b, c]: [u8; 3], host: u8) -> Vec<u8> {
     frame[30..34].copy_from_slice(&[a, b, c, host]);
     frame
 }
 
-/// One of many addresses, far from each other.
+/// Returns one of many addresses, spread widely.
 fn client(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x6000_0000 | (number.wrapping_mul(65_537) & 0x0fff_ffff))
 }

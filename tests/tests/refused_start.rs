@@ -1,4 +1,4 @@
-//! What the daemon refuses at its start, in words that say what to do, with nothing left attached.
+//! Refused starts: the message says what to do, and nothing stays attached.
 
 use std::{fs, os::unix::net::UnixStream, path::Path};
 

@@ -102,7 +102,7 @@ fn a_reload_says_what_becomes_of_the_state() {
     }
 }
 
-/// With another table of `compact` the state of all limits is made anew.
+/// With another table of `compact`, the state of all limits is reset.
 #[test]
 fn a_reload_says_whose_state_another_store_starts_anew() {
     require_root!();
@@ -113,7 +113,7 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     let program = Attached::of(&service).unwrap();
     let frame = datagram(Ipv4Addr::new(192, 0, 2, 7));
     assert_eq!(program.passed(&frame, 9).unwrap(), 4);
-    // Of other state the number of sliding logs is none.
+    // The number of sliding logs does not affect other state.
     let lru = "store = \"lru\"\ncapacity = 5000";
     let said = service
         .reload(&source(&format!("{lru}\nsliding_logs = 64")))
@@ -141,7 +141,7 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     }
 }
 
-/// Who had state before is new in a store that begins empty. What the state before took of the budget went with it.
+/// Sources with state are new in an empty store. The used budget is reset together with the state.
 #[test]
 fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
     require_root!();
@@ -353,14 +353,14 @@ limits = [
 limits = [{ packets = 100000, per = \"1s\" }]
 ";
 
-/// What a configuration does not use is not in the program that enforces it.
+/// The program contains only the features that the configuration uses.
 #[test]
 fn a_reload_replaces_the_program_by_one_with_the_features_in_use() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(FEW_FEATURES).unwrap();
     let bytes = |service: &Service| Attached::of(service).unwrap().bytes().unwrap();
     let few = bytes(&service);
-    // What is set at run time is enforced by a program that has it.
+    // Runtime limits are enforced by a program with their features.
     let limit =
         "limit set --prefix 192.0.2.7 --packets 3 --per 1h --algorithm sliding-window --for 1h";
     let words: Vec<&str> = limit.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! What a daemon holds of the kernel's maps in its memory: every page of them counts as its own.
+//! The kernel's maps in the memory of a daemon: every mapped page counts as its own.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use ratelimit_tests::{
     waiting,
 };
 
-/// The pages before the data of a ring: what was read, and what was written.
+/// The pages before the data of a ring: the consumer and producer positions.
 const PAGES_OF_A_RING: u64 = 2;
 /// The rings that a daemon at rest reads; the second only where the program logs.
 const AT_REST: [&str; 2] = ["EVENTS", "AYA_LOGS"];
@@ -81,8 +81,8 @@ fn rlctl(service: &Service) -> Command {
     command
 }
 
-/// Waits until the daemon holds nothing but the rings that it reads at rest, and `more`. What it does each second maps parts of
-/// tables for that long.
+/// Waits until the daemon has mapped only the rings that it always reads, and `more`. Its periodic
+/// work briefly maps parts of tables.
 fn wait_for_rings(service: &Service, more: &[&str]) {
     let status: Status = service.json(&["status"]).unwrap();
     let is_meant = |name: &str| AT_REST.contains(&name) || more.contains(&name);
@@ -98,7 +98,7 @@ fn wait_for_rings(service: &Service, more: &[&str]) {
     waiting::until(|| held() == expected, failure);
 }
 
-/// What a ring of so many bytes takes: its data are mapped twice, one behind the other, so that all of them can be read in a row.
+/// The memory of a ring: its data are mapped twice in a row, so that they can be read continuously.
 fn held_bytes(ring: u64) -> u64 {
     // SAFETY: takes no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -1,4 +1,4 @@
-//! The daemon dies and comes back: what was forbidden stays forbidden, and what was set at runtime is there.
+//! The daemon dies and is restarted: bans and runtime settings stay.
 
 use std::{
     fs,
@@ -74,7 +74,8 @@ fn what_is_set_after_somebody_removed_the_database_is_there_after_a_kill() {
 fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
     require_root!();
     let lab = Lab::new().unwrap();
-    // One window for the whole test: what passes of the limited source is the limit, however often the daemon starts.
+    // One window for the whole test: the limited source gets the limit once, however often the
+    // daemon starts.
     let toml = format!("[policy.default]\nlimits = [{{ packets = {LIMIT}, per = \"10m\" }}]\n");
     let mut service = Service::started(&lab, &toml).unwrap();
     service
@@ -270,7 +271,7 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
     assert_eq!(told.count(), 2, "{events}");
 }
 
-/// What is intended, as `rlctl` lists it, without what was counted.
+/// The intent as `rlctl` lists it, without counters.
 type Intent = (Vec<Ban>, Vec<Allow>, Vec<PolicyView>);
 
 /// The ends of bans are on the kernel's clock, and shown on the wall's: they may be apart by a moment.

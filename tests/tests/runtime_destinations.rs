@@ -1,4 +1,4 @@
-//! `rlctl limit set --destination`: limits of what an address receives, at run time. With real packets.
+//! `rlctl limit set --destination`: runtime limits of what an address receives. With real packets.
 
 use std::net::Ipv4Addr;
 
@@ -37,7 +37,7 @@ fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {
     let said = service.rlctl_ok(&["list", "limits"]).unwrap();
     let listed = said.lines().find(|line| line.contains(VICTIM));
     assert!(listed.is_some_and(|line| line.contains("root")), "{said}");
-    // The same words under another amount: what was used counts.
+    // The words keep their meaning with another amount, so the usage counts.
     let more = set.map(|part| {
         if part.starts_with("packets") {
             "packets=7,per=1h"
@@ -76,7 +76,7 @@ fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {
     assert_eq!(sent(&lab, &service, 3, 2), [2, 0, 0]);
 }
 
-/// They stand in place of the configured `limits`, and `source_limits` hold beside them, also over a reload.
+/// They replace the configured `limits`, and `source_limits` apply as well, also after a reload.
 #[test]
 fn runtime_limits_stand_in_place_of_those_of_the_configuration() {
     require_root!();

@@ -1,4 +1,5 @@
-//! Files on a file system that does not answer, as one of a server that is gone: nobody but who asked for them waits.
+//! Files on a file system that does not respond, such as one of a lost server: only the client that
+//! requested them waits.
 
 use std::{
     fs,
@@ -82,7 +83,7 @@ fn lists_are_read_beside_one_that_does_not_answer_which_is_read_when_it_does() {
             .iter()
             .any(|it| &*it.name == "near" && it.entries == 2)
     });
-    // Nor does it keep the daemon from starting with what it knows.
+    // The daemon also starts, with what it knows.
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     wait_for(&service, "the start", |lists| far_of(lists).entries == 1);
@@ -112,7 +113,7 @@ fn spawn(service: &Service, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// The exit code of a child, and what it said.
+/// Returns the exit code and the output of a child.
 #[track_caller]
 fn end(mut child: Child, what: &str) -> (i32, String) {
     let deadline = Instant::now() + PATIENCE;

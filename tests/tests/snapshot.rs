@@ -1,4 +1,4 @@
-//! The host is booted again: what sources have used of long windows is not forgotten.
+//! The host reboots: usage of long windows is kept.
 
 use std::{fs, net::Ipv4Addr, thread, time::Duration};
 
@@ -59,7 +59,7 @@ every = \"1s\"
     let (lab, mut service) = Service::in_lab(toml).unwrap();
     assert_eq!(passed(&lab, BUSY, 9), 5);
     let file = service.path("state/usage.snapshot");
-    // Of two that were taken since, one began after the packets.
+    // Of two snapshots taken since, one began after the packets.
     for _ in 0..2 {
         let taken = || fs::metadata(&file).and_then(|it| it.modified()).ok();
         let before = taken();

@@ -1,4 +1,5 @@
-//! Who a packet is from: neighbours on the link, addresses that nobody has, and fragments that hide what they are.
+//! The sources of packets: neighbours on the link, invalid addresses, and fragments that hide their
+//! content.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -122,7 +123,7 @@ fn neighbour_discovery_passes_within_its_budget_and_beyond_it_from_allowed_sourc
             &solicitation("fe80::7"),
             Verdict::Pass(PassReason::Allowed),
         );
-        // What is none of it has its own limits.
+        // Anything else has its own limits.
         check(judge, &from_v6("fe80::9").udp(53), CONFORMING);
         let later = START_NS + SECOND_NS * 11 / 10;
         check_at(judge, &solicitation("fe80::9"), later, DISCOVERED);

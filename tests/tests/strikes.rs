@@ -369,7 +369,7 @@ fn scene(rule: BanRule, per_minute: u32) -> Scene {
     }
 }
 
-/// No ban of a verified source: nobody is connected here.
+/// No bans of verified sources: there are no connections here.
 fn unverified(per_minute: u32) -> BanBudgets {
     BanBudgets {
         unverified: BanBudget::per_minute(NonZeroU32::new(per_minute).unwrap()),

@@ -1,4 +1,5 @@
-//! A controller that is stuck: `status` and `/healthz` say with what, and systemd hears nothing until it goes on.
+//! The controller is stuck: `status` and `/healthz` report its work, and systemd gets no signal
+//! until it continues.
 
 use std::{
     fs, io,
@@ -58,7 +59,7 @@ fn what_a_stuck_controller_is_busy_with_is_told_and_the_watchdog_is_not_fed() {
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
 }
 
-/// What needs no loader goes on, and what needs it is refused at once.
+/// Commands that need no loader continue, and others are refused at once.
 #[test]
 fn a_stopped_loader_keeps_no_command_waiting_and_is_named() {
     require_root!();
@@ -158,7 +159,7 @@ impl Stopped {
         trace(libc::PTRACE_SEIZE, thread)?;
         let stopped = Self(thread);
         trace(libc::PTRACE_INTERRUPT, thread)?;
-        // SAFETY: nobody wants the status.
+        // SAFETY: a null status pointer is permitted.
         match unsafe { libc::waitpid(thread, ptr::null_mut(), libc::__WALL) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(stopped),

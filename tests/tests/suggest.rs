@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const SOURCES: u32 = 100;
 
-/// Of a sliding window, each look counts what is in it.
+/// For a sliding window, each sample counts its content.
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1h\", algorithm = \"sliding-window\" }]\n";
 
 #[test]
@@ -55,7 +55,8 @@ fn what_sources_sent_is_proposed_with_headroom() {
     assert!(table.unwrap().contains("1000 packets per 1h"));
 }
 
-/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide, and one look of four may have found a part.
+/// Of sources that send 1 to 100, nine in ten send at most 90. Bins are 1 % wide, and one sample in
+/// four may have found a part.
 fn check(found: &Suggested) {
     let limit = &found.limits[0];
     assert_eq!(limit.policy, "default");
@@ -67,7 +68,7 @@ fn check(found: &Suggested) {
     assert!((170..=190).contains(&proposed), "{proposed}");
 }
 
-/// What is suggested, which is as it is described.
+/// Returns the suggestion, after checking its description.
 fn suggested(service: &Service) -> Option<Suggested> {
     let said = service.rlctl(&["--json", "suggest", "--percentile", "90"]);
     let said: Value = serde_json::from_str(&said.unwrap().stdout).ok()?;

@@ -1,4 +1,4 @@
-//! `rlctl support` beside a running daemon: what is in the archive, and what is not.
+//! `rlctl support` with a running daemon: the content of the archive, and what it omits.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
-/// What nobody but the operator may read. None of it is a word, so that none stands anywhere by chance.
+/// Secrets of the operator. None is a word, so that none occurs by chance.
 const SECRETS: [&str; 4] = [
     "kq7crowdsecKey83",
     "zr5redisPassword",
@@ -90,7 +90,7 @@ fn addresses_stay_on_demand_and_secrets_do_not() {
 fn a_file_that_exists_is_not_overwritten_and_nobody_else_reads_a_new_one() {
     require_root!();
     let lab = Lab::new().unwrap();
-    // No daemon runs: what it knows is left out, and the rest is there.
+    // Without a daemon, its part is omitted, and the rest is there.
     let service = Service::new(&lab, "[policy.default]\nlimits = []\n").unwrap();
     let (archive, config) = (service.path("support.tar.gz"), service.config());
     let words = [
@@ -155,7 +155,7 @@ impl Scene {
         Self { service, _lab: lab }
     }
 
-    /// All files of an archive that is made, and what was printed.
+    /// Creates an archive, and returns its files and the output.
     fn support(&self, options: &[&str]) -> String {
         let archive = self.service.path("support.tar.gz");
         let log = self.service.path("log");
@@ -175,7 +175,7 @@ impl Scene {
     }
 }
 
-/// The names and texts of what is in an archive.
+/// Returns the names and contents of the files in an archive.
 fn unpacked(archive: &Path) -> String {
     let tar = |words: &[&str]| {
         let output = Command::new("tar")

@@ -97,7 +97,7 @@ fn top_sorts_filters_pauses_and_bans_by_keys() {
     });
     terminal.press(&["q"]);
     terminal.wait_for("the shell", |it| it.contains("ended with 0"));
-    // What was on the terminal before is there again.
+    // The previous content of the terminal is restored.
     let screen = terminal.screen();
     assert!(
         screen.contains("before top") && !screen.contains("rlctl top "),

@@ -16,12 +16,12 @@ use ratelimit_tests::{
     skip,
 };
 
-/// What tunnels stand on.
+/// The addresses below tunnels.
 const OUTER: [[&str; 2]; 2] = [
     ["10.99.0.1/24", "fd99::1/64"],
     ["10.99.0.2/24", "fd99::2/64"],
 ];
-/// What goes through them, from the second to the first.
+/// The addresses inside tunnels; the second sends to the first.
 const INNER: [&str; 2] = ["192.0.2.1/24", "192.0.2.2/24"];
 const TARGET: &str = "192.0.2.1:9000";
 const SOURCE: &str = "192.0.2.2";
@@ -137,7 +137,7 @@ fn check(word: &str, device: &str) {
     let status = service.rlctl_ok(&["status"]).unwrap();
     let told = format!("tunnels: packets in {word} count for the inner source");
     assert!(status.contains(&told), "{device}: {status}");
-    // What is sampled is the packet inside.
+    // The inner packet is sampled.
     let checked = service.rlctl(&["check", SOURCE]).unwrap().stdout;
     let seen = "(udp to 192.0.2.1 port 9000 from port";
     assert!(checked.contains(seen), "{device}: {checked}");

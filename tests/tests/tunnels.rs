@@ -1,4 +1,5 @@
-//! The source inside of a tunnel is judged in place of that of the tunnel: in the kernel and on the host.
+//! The source inside a tunnel is judged instead of that of the tunnel: in the kernel and on the
+//! host.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -62,7 +63,7 @@ fn a_tunnel_that_is_not_configured_is_judged_by_its_own_source() {
             check(judge, &name, &frame, if is_ip { BANNED } else { passed });
         }
     }
-    // Each by itself: what it does not name stays as it was.
+    // Each separately: other tunnels are not unwrapped.
     let one = |tunnel: Tunnel| Tunnels::NONE.with(tunnel, tunnel.port().unwrap_or(0));
     for tunnel in Tunnel::ALL {
         let mut host = inside_banned().in_memory(&constants(one(tunnel)));
@@ -96,7 +97,7 @@ fn a_tunnel_that_is_cut_anywhere_is_dropped_or_judged_by_its_own_source() {
                     let expected = match bytes {
                         _ if bytes >= end => [BANNED; 3],
                         _ if bytes >= known => [TRUNCATED; 3],
-                        // The number of the next header stands in the front of an extension header.
+                        // The number of the next header is at the beginning of an extension header.
                         _ => [CONFORMING, Verdict::Drop(DropReason::Truncated), TRUNCATED],
                     };
                     assert!(
@@ -165,7 +166,7 @@ fn what_cannot_be_looked_into_is_judged_by_the_source_of_the_tunnel() {
             check(judge, name, frame, BANNED);
         }
     }
-    // Of the first fragment the source inside is known.
+    // For the first fragment, the inner source is known.
     for judge in &mut judges(&inside_banned(), tunnels()) {
         let first = fragment(0).ipv4(IPV4).udp(9).build();
         check(judge, "first fragment", &first, BANNED);
@@ -466,7 +467,7 @@ fn constants(tunnels: Tunnels) -> Constants {
 
 /// Everything that judges, with the scene set up.
 fn judges(scene: &Scene, tunnels: Tunnels) -> Vec<Box<dyn Judge>> {
-    // Each CPU draws a share of its own of what all of them may.
+    // Each CPU draws its own share of the total.
     cpu::pin(0);
     scene.judges(&constants(tunnels))
 }

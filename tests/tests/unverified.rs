@@ -25,7 +25,7 @@ use ratelimit_tests::{
 
 const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
 const PORT: u16 = 8080;
-/// What passes of each source within the test.
+/// The packets of each source that pass during the test.
 const LIMIT: u64 = 40;
 const AFTER: u64 = 3;
 
@@ -115,8 +115,8 @@ fn a_forged_packet_of_somebody_elses_address_does_not_ban_who_is_connected() {
     }
 }
 
-/// A forger who tries ports hits those of a connection now and then. Each hit that comes alone bans nobody, even if it is the strike with
-/// which a ban is due.
+/// A forger who tries ports occasionally hits those of a connection. A single hit bans nothing,
+/// even if it is the strike with which a ban is due.
 #[test]
 fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_nobody() {
     require_root!();
@@ -140,7 +140,7 @@ fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_nobody() {
         };
         let (missed, hit) = (packet(from.port() ^ 1), packet(from.port()));
         let sender = Sender::new(&lab.far).unwrap();
-        // The handshake has used some of the limit. After a detection the count begins anew.
+        // The handshake has used some of the limit. After a detection, the count restarts.
         wait_until("a detection", || {
             sender.send(&missed).unwrap();
             thread::sleep(Duration::from_millis(5));

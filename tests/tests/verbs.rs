@@ -1,4 +1,4 @@
-//! What somebody types when a ban is wrong, a file is new, or an hour is to be looked at.
+//! Commands for a wrong ban, a new file, or a look back at the last hour.
 
 use std::{fs, io::Write as _, path::Path, process::Stdio};
 
@@ -169,7 +169,7 @@ fn shells_complete_at_the_first_tab() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.lines().any(|it| it.starts_with(expected)), "{said}");
     }
-    // Somebody types into zsh, which ends the ban by three Tabs.
+    // In zsh, three Tabs complete the end of the ban.
     let mut zsh = shell("script")
         .args(["-qec", "zsh -f -i", "/dev/null"])
         .spawn()
@@ -214,7 +214,7 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
         let change = cursor.split('-').next().unwrap_or_default();
         change.parse().unwrap_or(0)
     };
-    // What was before is not told, as nobody had asked for it.
+    // Earlier events are not shown, as they were not requested.
     let mut follower = follow(&service);
     service.wait_until("the first", || number() > 0);
     let first = number();

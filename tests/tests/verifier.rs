@@ -67,8 +67,8 @@ fn check_variants(clock: u32, features: Features) {
     }
 }
 
-/// What a configuration pays for that has a single limit, a fixed window: bytes of instructions as the verifier leaves them,
-/// bytes of machine code, and instructions that the verifier looks at.
+/// The cost of a configuration with a single limit, a fixed window: bytes of instructions after the
+/// verifier, bytes of machine code, and instructions that the verifier processes.
 const ONE_LIMIT_MAX: [u32; 3] = [40_000, 22_000, 66_000];
 
 #[test]

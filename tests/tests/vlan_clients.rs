@@ -129,7 +129,7 @@ fn clients_on_a_vlan_are_challenged_once_and_connect() {
     }
 }
 
-/// The program before the network stack, which challenges everybody.
+/// Returns a program before the network stack that challenges all clients.
 fn challenging(lab: &Lab) -> Program {
     let mut program = Program::load(&Constants::default()).unwrap();
     let lasts = Duration::from_mins(10);

@@ -310,7 +310,7 @@ impl Follower {
             .unwrap();
         let stdout = child.stdout.take().unwrap();
         let mut follower = Self(child, BufReader::new(stdout));
-        // Behind what was kept comes everything else.
+        // Stored events are followed by new ones.
         assert_eq!(follower.next()["event"], "allow-added");
         follower
     }

@@ -32,7 +32,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
     }
     let first = counted_of(&service, 100);
     assert_eq!((first.passed, first.aggregate_limited), (50, 50));
-    // Of each of two /56 in one /48, the sources are 30 prefixes of 64 bits.
+    // In each of two /56 in one /48, the sources are 30 prefixes of 64 bits.
     for network in 0..2 {
         for number in 0..30 {
             let source = Ipv6Addr::new(0x2001, 0xdb8, 7, network << 8 | number, 0, 0, 0, 1);
@@ -177,7 +177,7 @@ fn counted(service: &Service) -> Counted {
     counted
 }
 
-/// The same when `packets` are counted.
+/// Waits until `packets` are counted.
 fn counted_of(service: &Service, packets: u64) -> Counted {
     service.wait_for("all packets", || {
         let counted = counted(service);

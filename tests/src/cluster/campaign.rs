@@ -1,4 +1,5 @@
-//! Failures of a cluster at random moments, under traffic: what all nodes admit stays within the bound, and nothing that is banned opens.
+//! Failures of a cluster at random moments, under traffic: all nodes together stay within the
+//! bound, and no ban is lost.
 
 mod failure;
 
@@ -31,10 +32,10 @@ const BANNED: u16 = (113 << 8) + 66;
 /// A source that is banned, unbanned and allowed after each failure.
 const CHANGED: &str = "203.0.113.77";
 
-/// What has to happen in which time.
+/// Deadlines.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
-    /// Status, metrics and log tell of a store that is lost.
+    /// Status, metrics and log report that the store is lost.
     pub told: Duration,
     /// All work together again after a failure.
     pub back: Duration,
@@ -45,14 +46,14 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Those that are promised.
+    /// The promised deadlines.
     pub const PROMISED: Self = Self {
         told: Duration::from_secs(2),
         back: Duration::from_secs(10),
         spread: Duration::from_secs(1),
         memory: 8 << 20,
     };
-    /// Those of a machine that does much else.
+    /// Deadlines for a busy machine.
     pub const BUSY: Self = Self {
         told: Duration::from_secs(8),
         back: Duration::from_secs(30),
@@ -76,11 +77,11 @@ pub struct Outcome {
     pub failure: Failure,
     /// For how long, where it has a length.
     pub lasted: Duration,
-    /// What all nodes admitted, of the bound.
+    /// The admitted part of the bound.
     pub part: f64,
-    /// How long after it began the last node had told of it that lost its store; `None` where none had to.
+    /// The time until the last affected node reported the loss. `None` if none had to.
     pub told: Option<Duration>,
-    /// How long after it ended limits were divided by what all reported since then.
+    /// The time until limits were divided by new reports of all nodes.
     pub back: Duration,
     /// How long after the command a ban, its end and an allow were on all nodes, the slowest of them.
     pub spread: Duration,
@@ -91,7 +92,7 @@ pub struct Outcome {
 pub struct Played {
     /// Of each.
     pub outcomes: Vec<Outcome>,
-    /// What each daemon had in memory before the first and after the last, in bytes.
+    /// The memory of each daemon before the first and after the last failure, in bytes.
     pub memory: Vec<(u64, u64)>,
 }
 

@@ -10,12 +10,12 @@ use ratelimit_core::api::Status;
 
 use crate::service::Service;
 
-/// What the log says of a store that is lost.
+/// The log line for a lost store.
 const LOGGED: &str = "bans stay in force and are shared when it returns";
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often each place told of it.
+/// How often each place reported a loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Losses {
     /// `rlctl status`.
@@ -27,11 +27,11 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Those that a daemon told of so far.
+    /// Reads the losses reported by a daemon.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn of(service: &Service) -> Result<Self> {
         let status: Status = service.json(&["status"])?;
         let status = status.cluster.context("the configuration has [cluster]")?;
@@ -45,7 +45,7 @@ impl Losses {
         })
     }
 
-    /// Whether all places told of one more than before.
+    /// Returns whether all places reported a further loss.
     pub fn are_after(&self, before: &Self) -> bool {
         self.status > before.status && self.metrics > before.metrics && self.log > before.log
     }

@@ -45,7 +45,7 @@ impl StoreNetwork {
         Ok(format!("redis://{net}.1:{first},{net}.1:{second}"))
     }
 
-    /// Cuts a link: what is sent goes nowhere, and nobody learns it.
+    /// Cuts a link: packets are lost silently.
     pub fn cut(&self, place: usize) -> Result<()> {
         self.set(place, "down")
     }

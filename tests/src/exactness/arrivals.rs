@@ -17,7 +17,7 @@ impl Arrivals {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Constant, Self::Poisson, Self::OnOff];
 
-    /// What the table calls it.
+    /// Returns the name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Constant => "constant",
@@ -67,7 +67,7 @@ impl Load {
     /// 0.5, 0.9, 1, 1.1, 2 and 10 times the limit.
     pub const ALL: [Self; 6] = [Self(5), Self(9), Self(10), Self(11), Self(20), Self(100)];
 
-    /// How many packets come in so many windows.
+    /// Returns the number of packets in a number of windows.
     pub const fn packets(self, amount: u64, windows: u64) -> u64 {
         self.0 * amount * windows / 10
     }

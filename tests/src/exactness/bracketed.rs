@@ -1,7 +1,7 @@
-//! The same definitions for packets whose time is known to lie between two others.
+//! The same definitions for packets whose time is known only as a range.
 //!
-//! Such a packet can be admitted when it is at one of these times, refused when it is at one of them, or both. What is not
-//! known of the state is kept as the least and the most that it can be.
+//! Such a packet can be admitted if it fits at one time of its range, refused if it does not at
+//! another, or both. Unknown state is tracked by its lower and upper bounds.
 
 mod fixed_window;
 mod sliding_log;

@@ -35,10 +35,10 @@ pub struct Findings {
     pub undecided: u64,
 }
 
-/// Explains the packets that each CPU judged, one after the other, from the state `start`.
+/// Explains the packets that each CPU judged in order, starting from the state `start`.
 ///
-/// A packet whose CPU was taken away has so many possible times that not all states are kept. What seems wrong then is searched
-/// again with more of them.
+/// If a CPU was preempted, a packet has too many possible times to keep all states. An apparent
+/// error is then searched again with more of them.
 pub fn explain<D: Bracketed>(start: &D, by_cpu: &[Vec<Observation>; 2]) -> Findings {
     let mut kept = STATES;
     loop {

@@ -26,7 +26,7 @@ pub struct Increments {
     pub admitted: u64,
     /// Packets that were refused, and counted as such, because the other CPU changed the word at every try.
     pub contended: u64,
-    /// What the word says.
+    /// The usage in the word.
     pub used: u64,
     /// How long it took.
     pub elapsed: Duration,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Program, program::Constants};
 
-/// What the time of a packet is.
+/// The time of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Clock {
     /// Chosen.
@@ -34,7 +34,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What the documentation shows.
+    /// The matrix in the documentation.
     pub const FULL: Self = Self {
         length: Length {
             packets_min: 100_000,
@@ -74,7 +74,7 @@ impl Programs {
     }
 }
 
-/// A source that nobody knows: its state is that of a new one.
+/// Returns a new source, without state.
 pub(super) fn new_source() -> Ipv4Addr {
     static SOURCES: AtomicU32 = AtomicU32::new(1);
     Ipv4Addr::from((10 << 24) + SOURCES.fetch_add(1, Relaxed))
@@ -164,7 +164,7 @@ impl Cell {
     }
 }
 
-/// What was measured in a cell: packets.
+/// The measurements of a cell, in packets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Row {
     /// Sent.
@@ -185,7 +185,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What was admitted more than the oracle admits.
+    /// Returns the excess over the oracle.
     pub const fn difference(&self) -> i64 {
         self.admitted.cast_signed() - self.oracle.cast_signed()
     }

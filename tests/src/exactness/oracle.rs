@@ -1,6 +1,8 @@
-//! What each algorithm is: the definition of its documentation, as slow and as obvious as it can be written.
+//! The definition of each algorithm in the documentation, written as simply as possible, without
+//! regard to speed.
 //!
-//! Each packet counts one. Times are nanoseconds and never go back. Nothing of the limiter is called here.
+//! Each packet counts one. Times are nanoseconds and never go back. None of the limiter's code is
+//! used.
 
 use std::collections::VecDeque;
 
@@ -76,7 +78,7 @@ impl SlidingLog {
         }
     }
 
-    /// Forgets what lies a window or more before `at_ns`, and answers how many packets are left.
+    /// Drops times a window or more before `at_ns`, and returns the number of remaining packets.
     pub fn used(&mut self, at_ns: u64) -> u64 {
         while self
             .admitted

@@ -1,4 +1,4 @@
-//! What was measured of the exactness, in tables.
+//! Tables of the measured exactness.
 
 use super::{Cell, Clock, Row, increments::Increments};
 use crate::table::{Table, grouped};
@@ -46,7 +46,7 @@ pub fn cell_names(cell: &Cell) -> [String; 4] {
     ]
 }
 
-/// What came of the increments of two CPUs, in a sentence.
+/// Describes the result of increments by two CPUs in a sentence.
 pub fn increments(increments: &Increments) -> String {
     format!(
         "{} packets of one source from two CPUs at once, in {:.1} s: {} were admitted. {} were refused because the other CPU \

@@ -1,4 +1,4 @@
-//! What is promised about each answer, when the time of every packet is known.
+//! The promises about each answer, given the time of every packet.
 
 use super::oracle::{Oracle, SlidingLog};
 
@@ -95,10 +95,11 @@ impl Promise for Weighted {
     }
 }
 
-/// The bound of the token bucket, against what is missing in it by rational arithmetic.
+/// The bound of the token bucket, compared with the missing tokens in rational arithmetic.
 ///
-/// A packet that is admitted leaves no more missing than the burst, and a 16,384th of a packet. One that is refused would have left more,
-/// but for as much and for what a rate lets flow in that is less by a part of 2^31.
+/// An admitted packet leaves at most the burst and a 16,384th of a packet missing. A refused one
+/// would have left more, except for that tolerance and the inflow of a rate that is lower by a part
+/// of 2^31.
 pub struct Filling {
     amount: i128,
     window_ns: i128,
@@ -108,7 +109,8 @@ pub struct Filling {
     last_ns: u64,
 }
 
-/// What is missing is counted in tokens, times as many parts and the length of the window: then all is whole.
+/// Missing tokens are multiplied by this and the length of the window, so that all numbers are
+/// integers.
 const PARTS: i128 = 1 << 14;
 
 impl Filling {

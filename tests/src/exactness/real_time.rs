@@ -1,9 +1,10 @@
 //! Packets at the kernel's own time.
 //!
-//! The oracle needs the times at which the program judged them, and these are to be had. What is measured stands in a policy
-//! with a second limit, a bucket of a token a nanosecond, whose word says when it was charged last. Of a packet that is
-//! refused, the strikes of its source say when. Both are read after each packet. See [`sighting`](super::sighting) for what is
-//! known when the other CPU came in between.
+//! The oracle needs the times at which the program judged them, and they can be read. The measured
+//! policy has a second limit, a bucket of a token per nanosecond, whose word contains the time of
+//! the last charge. For a refused packet, the strikes of its source contain the time. Both are read
+//! after each packet. See [`sighting`](super::sighting) for the case that the other CPU came in
+//! between.
 
 use std::{hint::spin_loop, net::Ipv4Addr, thread, time::Duration};
 
@@ -105,7 +106,7 @@ fn wait_until(at_ns: u64) -> u64 {
     }
 }
 
-/// Who knows when a packet of the one source was judged.
+/// Determines when a packet of the source was judged.
 struct Witness {
     source: Ipv4Addr,
     bucket: Algorithm,
@@ -113,8 +114,9 @@ struct Witness {
 
 impl Witness {
     fn new(source: Ipv4Addr) -> Self {
-        // Full again a nanosecond after each packet, and so large that it refuses none: not even one that reads the clock and
-        // is then held up for most of a second, while the other CPU goes on.
+        // Full again a nanosecond after each packet, and large enough to refuse none: not even one
+        // that reads the clock and is then delayed for most of a second, while the other CPU
+        // continues.
         let bucket = TokenBucket::new(1_000_000_000, Duration::from_secs(1), 1_000_000_000);
         Self {
             source,
@@ -140,8 +142,9 @@ impl Witness {
     }
 }
 
-/// What came of the packets. One CPU leaves nothing open about their times and order, and the oracle runs by itself. Of two
-/// CPUs it is given those times and that order that explain the most answers: of the definition, so not for an estimate.
+/// Compares the packets with the oracle. With one CPU, times and order are known, and the oracle
+/// runs independently. With two CPUs, it gets the times and the order that explain the most
+/// answers; this uses the definition, so not for an estimate.
 fn row(subject: &Subject, by_cpu: &[Vec<Observation>; 2]) -> Row {
     let all = || by_cpu.iter().flatten();
     let admitted = all().filter(|packet| packet.is_admitted).count() as u64;
@@ -162,7 +165,8 @@ fn row(subject: &Subject, by_cpu: &[Vec<Observation>; 2]) -> Row {
     }
 }
 
-/// What the oracle admits of packets in the order of their times; of a time that is not known it takes the middle.
+/// Returns what the oracle admits of the packets in the order of their times. An uncertain time is
+/// replaced by the middle of its range.
 fn by_itself(subject: &Subject, by_cpu: &[Vec<Observation>; 2]) -> u64 {
     let middle = |of: &Observation| of.at.earliest_ns.midpoint(of.at.latest_ns);
     let mut times: Vec<u64> = by_cpu.iter().flatten().map(middle).collect();

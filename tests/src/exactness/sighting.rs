@@ -1,9 +1,10 @@
-//! What is known of the time of a packet that the kernel judged.
+//! The known time of a packet that the kernel judged.
 //!
-//! The clock was read before and after it. A witness, read after that, says when the last packet with this answer was judged:
-//! this one, or one of the other CPU that came in between. In that case both CPUs were told the same time, unless the other one
-//! was itself told that of a packet after it. So a packet is believed whose time nobody else was told, and nobody who may have
-//! come in between was told a time that is not his own. Of others only the clock counts.
+//! The clock was read before and after it. A witness, read after that, contains the time of the
+//! last packet with this answer: this one, or one of the other CPU that came in between. In that
+//! case both CPUs read the same time, unless the other one read that of a still later packet. So
+//! the time of a packet is trusted if no other packet has it, and no packet that may have come in
+//! between has a time that belongs to another one. For others, only the clock counts.
 
 use super::{bracketed::Bracket, explanation::Observation};
 
@@ -18,7 +19,7 @@ pub struct Sighting {
     pub witness_ns: u64,
 }
 
-/// What the packets of each CPU, one after the other, are worth.
+/// Converts the packets of each CPU, in order, to observations.
 pub fn observations(by_cpu: &[Vec<Sighting>; 2]) -> [Vec<Observation>; 2] {
     let [left, right] = by_cpu;
     [(left, right), (right, left)].map(|(mine, others)| {

@@ -1,4 +1,4 @@
-//! What is measured: each algorithm with its definition. A new one is one entry here.
+//! The measured algorithms, each with its definition. A new one is one entry here.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
 
 /// An algorithm, with what it is measured by. The amount and the length of the window in nanoseconds are arguments.
 pub struct Subject {
-    /// What the configuration calls it.
+    /// The name in the configuration.
     pub name: &'static str,
     /// The length of the window.
     pub window_ns: u64,
@@ -29,7 +29,7 @@ pub struct Subject {
     algorithm: fn(u64, Duration) -> Algorithm,
     /// The oracle whose packets are counted in the table.
     pub oracle: fn(u64, u64) -> Box<dyn Oracle>,
-    /// What is promised of packets at known times.
+    /// The promise for packets at known times.
     pub promise: fn(u64, u64) -> Box<dyn Promise>,
     /// Explains packets at times that are known to lie between two others.
     pub explain: fn(u64, u64, &[Vec<Observation>; 2]) -> Findings,

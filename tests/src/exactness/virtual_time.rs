@@ -30,9 +30,9 @@ const STEPS: u64 = 5;
 /// How much is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// At least so many packets.
+    /// The least number of packets.
     pub packets_min: u64,
-    /// At least so many windows.
+    /// The least number of windows.
     pub windows_min: u64,
 }
 
@@ -186,7 +186,7 @@ impl Tally {
         }
     }
 
-    /// Adds packets of one time, of which so many were admitted.
+    /// Adds packets with the same time, and the admitted number.
     fn add(&mut self, at_ns: u64, packets: u64, admitted: u64) {
         self.row.sent += packets;
         self.row.admitted += admitted;

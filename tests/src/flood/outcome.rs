@@ -10,9 +10,9 @@ use super::{
 pub struct Outcome {
     /// Windows with a flood.
     pub windows: u32,
-    /// Of the sources that keep to their limit.
+    /// Packets of the sources within their limit.
     pub known: Passed,
-    /// Of the source that sends more than its limit.
+    /// Packets of the source above its limit.
     pub limited: Passed,
     /// Of forged sources.
     pub forged: Passed,
@@ -57,7 +57,7 @@ impl Outcome {
         self.limited.passed as f64 / f64::from(self.windows * AMOUNT)
     }
 
-    /// What the store promises of a flood and did not keep; `None` when it kept all.
+    /// Returns the promise of the store that the flood broke, if any.
     pub fn broken(&self, store: Store, cell: &Cell, capacity: u32) -> Option<String> {
         let promise = Promise::new(store, cell, capacity);
         let most = promise

@@ -3,7 +3,8 @@
 use super::{Cell, Outcome, Promise, Store};
 use crate::table::Table;
 
-/// A table of the cells of one store: a row for those that differ only in what the limited source sends, with the worst of them.
+/// Returns a table of the cells of one store: a row for those that differ only in the rate of the
+/// limited source, with the worst of them.
 pub fn table(store: Store, capacity: u32, measured: &[(Cell, Outcome)]) -> Table {
     let mut table = Table::new(&[
         "sources",

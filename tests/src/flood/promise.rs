@@ -1,4 +1,4 @@
-//! What a store promises of a flood.
+//! The promises of a store during a flood.
 
 use super::{
     Cell, Store,
@@ -9,7 +9,7 @@ use super::{
 /// The part of the packets within their limit that pass where there is room, at least.
 const KNOWN_SHARE: f64 = 0.999;
 
-/// What a store promises of a flood.
+/// The promises of a store during a flood.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
     /// The part of the packets within their limit that pass, at least.
@@ -44,7 +44,7 @@ impl Promise {
         }
     }
 
-    /// The windows for which the limited source gets its limit at most, of so many; `None` where nothing is promised.
+    /// Returns the most windows whose limit the limited source gets. `None` if nothing is promised.
     pub fn limited_windows(&self, windows: u32) -> Option<u64> {
         Some(u64::from(windows) + self.amounts_beyond?)
     }

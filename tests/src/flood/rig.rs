@@ -1,4 +1,4 @@
-//! What a flood is sent through: the program in the kernel, with one of the stores.
+//! The path of a flood: the program in the kernel, with one of the stores.
 
 use anyhow::Result;
 use fastrand::Rng;
@@ -20,7 +20,7 @@ use crate::{
     scene::limit,
 };
 
-/// Where the source stands in an Ethernet frame with IPv4.
+/// The position of the source in an Ethernet frame with IPv4.
 const SOURCE: std::ops::Range<usize> = ETHERNET_BYTES + 12..ETHERNET_BYTES + 16;
 
 /// Where the state of sources is kept.
@@ -36,7 +36,7 @@ impl Store {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Lru, Self::Compact];
 
-    /// Its word in a configuration.
+    /// Returns the name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lru => "lru",
@@ -44,7 +44,7 @@ impl Store {
         }
     }
 
-    /// Its number for the program.
+    /// Returns the number in the program.
     const fn number(self) -> u32 {
         match self {
             Self::Lru => store::LRU,
@@ -53,7 +53,7 @@ impl Store {
     }
 }
 
-/// Sets of the region of a limit for so many sources: 9 slots for 8 of them.
+/// Returns the sets in the region of a limit for a number of sources: 9 slots for 8 of them.
 pub(super) const fn sets(capacity: u32) -> u32 {
     (capacity * 9).div_ceil(8 * SLOTS_OF_A_SET)
 }
@@ -82,7 +82,7 @@ impl Rig {
         }
     }
 
-    /// Sends the flood of `cell` for so many windows, after one without it.
+    /// Sends the flood of `cell` for a number of windows, after one without it.
     pub fn send(&mut self, cell: &Cell, windows: u32, seed: u64) -> Result<Outcome> {
         let mut program = self.program()?;
         let mut rng = Rng::with_seed(seed);

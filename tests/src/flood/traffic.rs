@@ -7,22 +7,22 @@ use ratelimit_common::Instant;
 
 use super::Cell;
 
-/// What each source may send in a window.
+/// The limit of each source per window.
 pub const AMOUNT: u32 = 10;
 /// The length of a window.
 pub const WINDOW: Duration = Duration::from_secs(1);
 /// Sources that keep to their limit.
 pub const KNOWN: u32 = 64;
-/// What each of them sends in a window.
+/// The packets of each of them per window.
 pub const KNOWN_PACKETS: u32 = 8;
 
 /// When the first packet comes.
 const START_NS: u64 = 86_400_000_000_000;
 
-/// Who sends a packet.
+/// The sender of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sender {
-    /// One of the sources that keep to their limit.
+    /// A source within its limit.
     Known(u32),
     /// The source that sends more than its limit.
     Limited,
@@ -31,7 +31,7 @@ pub enum Sender {
 }
 
 impl Sender {
-    /// The address that stands in the packet.
+    /// Returns the source address of the packet.
     pub fn address(self) -> Ipv4Addr {
         /// Odd, so that no two numbers give one address.
         const SPREAD: u32 = 2_654_435_761;

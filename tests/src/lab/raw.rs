@@ -33,7 +33,7 @@ impl Sender {
         Self::on(namespace, INTERFACE)
     }
 
-    /// The same out of an interface of this name.
+    /// Opens an interface with this name.
     pub fn on(namespace: &Namespace, interface: &str) -> Result<Self> {
         // A socket of no protocol receives nothing.
         namespace.enter(|| socket(0, interface)).map(Self)
@@ -85,7 +85,7 @@ impl Receiver {
         Self::on(namespace, INTERFACE)
     }
 
-    /// The same of an interface of this name.
+    /// Opens an interface with this name.
     pub fn on(namespace: &Namespace, interface: &str) -> Result<Self> {
         let socket = namespace.enter(|| socket(libc::ETH_P_ALL, interface))?;
         set(
@@ -188,7 +188,7 @@ fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
         "opening a raw socket: {}",
         Error::last_os_error()
     );
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let name = CString::new(interface)?;
     // SAFETY: the name is a terminated string that outlives the call.

@@ -23,7 +23,7 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// One of each kind, of the least length.
+    /// One of each kind, of minimal length.
     pub const ALL: [Self; 6] = [
         Self::HopByHop(0),
         Self::Routing(0),

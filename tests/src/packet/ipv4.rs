@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use super::IPV4_BYTES;
 
-/// What an IPv4 header may have beside its addresses.
+/// The fields of an IPv4 header except its addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Ipv4Options {
     /// Options, padded to words.

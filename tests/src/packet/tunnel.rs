@@ -39,7 +39,7 @@ impl Frame {
         self.udp(port).payload(&[8, 0, 0, 0, 0, 0, 7, 0]).inside()
     }
 
-    /// UDP and GENEVE, with so many words of options.
+    /// Adds UDP and GENEVE with options of `words` words.
     pub fn geneve(mut self, port: u16, words: u8) -> Self {
         self = self.udp(port).payload(&[words, 0]);
         self.next = Next::EtherType(self.bytes.len());
@@ -55,7 +55,7 @@ impl Frame {
         self.payload(&[0xff, 0xff])
     }
 
-    /// So many MPLS labels.
+    /// Adds MPLS labels.
     pub fn mpls(mut self, labels: usize) -> Self {
         self.announce(0x8847, 0xff);
         for label in 1..=labels {

@@ -1,4 +1,4 @@
-//! When the challenge is on, for how long a source is verified, and what is told of it.
+//! When the challenge is on, how long a source stays verified, and how that is reported.
 
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
 fn where_no_proof_comes_back_it_is_told_until_one_does() {
     require_root!();
     let lab = lab();
-    // The other end of the veth takes nothing of what a program sends back.
+    // The other end of the veth does not accept what a program sends back.
     let toml = format!("{ALWAYS}back_off = \"3s\"\n");
     let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
@@ -165,7 +165,7 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
         said.contains("unanswered: challenge answer budget exhausted"),
         "{said}"
     );
-    // Nobody gets more than eight in a second.
+    // No source gets more than eight per second.
     thread::sleep(Duration::from_secs(1));
     let (count, seconds) = answered(500, &|| {
         let sender = Sender::new(&lab.far).unwrap();
@@ -197,7 +197,7 @@ fn the_kernel_goes_on_when_the_daemon_is_killed() {
     };
     assert_eq!(Listening::of(&lab.near).since(&before), opened);
     service.start().unwrap();
-    // Who was verified is so after the start as well.
+    // Verified sources stay verified over a restart.
     connect(&lab, NEAR[0]);
     assert_eq!(service.packets("pass", "verified").unwrap(), 1);
 }

@@ -29,7 +29,7 @@ impl Case {
     }
 }
 
-/// The cases: half of all that there are of five properties, of which two are told by the others.
+/// The cases: half of all combinations of five properties, two of which follow from the others.
 fn cases() -> impl Iterator<Item = Case> {
     (0..8).map(|number| {
         let [is_ipv6, asks_listeners, has_timestamps] = [1, 2, 4].map(|bit| number & bit != 0);
@@ -58,7 +58,7 @@ fn thousands_of_clients_connect_during_a_forged_flood_whatever_their_stacks_do()
     cases().for_each(check_case);
 }
 
-/// Lets a crowd connect while a flood goes on.
+/// Lets a crowd connect during a flood.
 fn check_case(case: Case) {
     let near = NEAR[usize::from(case.is_ipv6)];
     let lab = lab();
@@ -81,8 +81,8 @@ fn check_case(case: Case) {
         // The flood was there.
         thread::sleep(Duration::from_millis(200));
     });
-    // The stack was asked for connections by the crowd, and by nobody else. Of the cookies it sent itself all but the one
-    // of each client that verified it.
+    // Only the crowd reached the stack with connection requests. Of the cookies, the stack sent all
+    // but the one that verified each client.
     let opened = u64::from(CROWD * CONNECTIONS);
     let (cookies, taken) = match case.way {
         "syncookie" => (opened - u64::from(CROWD), opened),

@@ -37,7 +37,7 @@ const FAR: [&str; 2] = ["10.77.0.2", "fd77::2"];
 const GENERIC: &str = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
 const ALWAYS: &str = "[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"always\"\n";
 
-/// Sends forged SYNs, one from each of so many sources.
+/// Sends one forged SYN from each of `count` sources.
 fn burst(lab: &Lab, count: u32) {
     let sender = Sender::new(&lab.far).unwrap();
     for number in 0..count {
@@ -55,7 +55,7 @@ fn lab() -> Lab {
     // That of the frames of forged sources.
     let address = ["link", "set", INTERFACE, "address", "02:00:00:00:00:02"];
     lab.near.ip(&address).unwrap();
-    // A short queue tells of the first hundred that should not be in it.
+    // With a short queue, the first hundred unexpected connections are noticed.
     sysctl(&lab.near, "net/core/somaxconn", "64");
     // Forged sources are elsewhere, and a gateway is protected.
     for (family, gateway) in [("-4", "10.77.0.3"), ("-6", "fd77::3")] {
@@ -162,7 +162,7 @@ fn exchange(stream: &mut TcpStream, sent: &[u8]) {
     assert_eq!(received, sent);
 }
 
-/// What the kernel counts of connections that it was asked for.
+/// The kernel's counts of requested connections.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Listening {
     opened: u64,

@@ -1,4 +1,5 @@
-//! What a CPU knows by itself: which sources are verified, for a second, and that the SYNs and queries that it has drawn need no look.
+//! Knowledge of a CPU: which sources are verified, for a second, and that the SYNs and queries of
+//! its drawn share need no lookup.
 
 use std::{net::Ipv4Addr, num::NonZeroU32, time::Duration};
 

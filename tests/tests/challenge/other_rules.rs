@@ -98,7 +98,7 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let status = service.rlctl_ok(&["status"]).unwrap();
     let preferred = "verified sources have precedence in node limits";
     assert!(status.contains(preferred), "{status}");
-    // Whoever is verified has its own limit, and leaves the others what is beyond it.
+    // A verified source has its own limit, and leaves the rest to the others.
     let far: Ipv4Addr = FAR[0].parse().unwrap();
     let is_limited = || {
         for _ in 0..100 {
@@ -177,7 +177,8 @@ fn who_is_challenged_takes_nothing_of_the_budget_for_new_sources() {
     }
 }
 
-/// Also where the policy bans sources that may be forged: by what an attacker sends in its name, a client would be kept out.
+/// Even if the policy bans sources that may be forged, as otherwise a forger could get a client
+/// banned.
 #[test]
 fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_budget() {
     let now = common::Instant::from_nanos(1 << 40);
@@ -233,7 +234,7 @@ fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_
     }
 }
 
-/// A datagram to a port at which nobody listens.
+/// A datagram to a port without a socket.
 fn datagram(source: Ipv4Addr) -> Vec<u8> {
     Frame::ethernet().ipv4(source).udp(PORT).build()
 }

@@ -143,7 +143,7 @@ fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
                 .payload(&options)
                 .pad_to(60)
                 .build();
-            // Later, nobody is verified any more.
+            // Later, all verifications have expired.
             now = common::Instant::from_nanos(now.as_nanos() + 3_600_000_000_000);
             proves_itself(&program, now, stack, &question, reset);
         }

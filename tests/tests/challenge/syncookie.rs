@@ -36,7 +36,7 @@ fn connections_by_syncookie_have_the_options_of_those_that_the_listener_opens_by
         sysctl(&lab.near, "net/ipv4/tcp_timestamps", "2");
         let server = Server::new(&lab, near);
         let mut numbers = 1..=CROWD;
-        // Of a connection of a client that was not there before.
+        // A connection of a new client.
         let mut options = || {
             let client = client(near, numbers.next().unwrap());
             let before = Listening::of(&lab.near);
@@ -95,7 +95,7 @@ fn connections_by_syncookie_have_the_options_of_those_that_the_listener_opens_by
         service.rlctl_ok(&["reload"]).unwrap();
         let without_scale = ["ts", "sack"].map(str::to_owned);
         assert_eq!(options(), (without_scale.to_vec(), 0));
-        // With a number added that nobody knows, the segment size is left.
+        // With a secret offset, only the segment size remains.
         sysctl(&lab.near, "net/ipv4/tcp_timestamps", "1");
         thread::sleep(Duration::from_millis(1_200));
         assert_eq!(options(), (vec![], 0));
@@ -129,7 +129,7 @@ fn where_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
     service
         .wait_for_log("net.ipv4.tcp_syncookies is not 2")
         .unwrap();
-    // Nobody listens: the stack says so when the source is verified.
+    // Without a listener, the stack says so when the source is verified.
     let address = SocketAddr::new(NEAR[0], PORT);
     let refused = lab
         .far
@@ -205,7 +205,7 @@ fn options_that_cannot_be_put_in_force_are_a_trouble_and_one_line_of_the_log() {
         "SYN-ACKs advertise options",
     );
     assert!(!status().contains(trouble), "{}", status());
-    // Nobody writes into the map of the rules any more.
+    // Writes into the map of the rules fail from here on.
     let map = attached::pin(&service, "CHALLENGE");
     let frozen = Command::new("bpftool")
         .args(["map", "freeze", "pinned"])
@@ -218,7 +218,7 @@ fn options_that_cannot_be_put_in_force_are_a_trouble_and_one_line_of_the_log() {
     assert_eq!(service.log().matches(told).count(), 1);
     let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
     assert_eq!(events.matches(told).count(), 1, "{events}");
-    // As they were, they are told right.
+    // With the old setting, they are correct again.
     sysctl(&lab.near, "net/ipv4/tcp_timestamps", "1");
     wait_until("it is over", || !status().contains(trouble));
 }

@@ -40,7 +40,7 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
         connect(&lab, other);
     });
     assert_eq!(service.packets("pass", "verified").unwrap(), 1);
-    // What is asked about counts.
+    // The port in the question counts.
     service
         .reload(&toml("always", "ports = [443, 8080]"))
         .unwrap();

@@ -1,4 +1,4 @@
-//! What a shell proposes after Tab.
+//! Completions of a shell after Tab.
 
 use super::*;
 

@@ -92,7 +92,7 @@ impl Daemon {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Runs `rlctl`. `$DIR` in a word is the directory, and in what it says the directory is `$DIR`.
+    /// Runs `rlctl`. `$DIR` in arguments and in the output stands for the directory.
     pub fn rlctl(&self, words: &[&str], stdin: &str) -> Said {
         let directory = self.directory.path().to_str().unwrap();
         let mut child = Command::new(binary("rlctl"))
@@ -116,7 +116,7 @@ impl Daemon {
         }
     }
 
-    /// What a bash proposes after Tab behind this line, which ends with the word that is typed.
+    /// Returns the completions of bash after this line, which ends with the word being typed.
     pub fn completed(&self, line: &str) -> Vec<String> {
         let script = "source <(COMPLETE=bash \"$RLCTL\")
             mapfile -t -d ' ' COMP_WORDS < <(printf %s \"$LINE\")

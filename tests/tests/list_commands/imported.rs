@@ -1,4 +1,4 @@
-//! `rlctl import`, `rlctl list lists`, and what others say about lists.
+//! `rlctl import`, `rlctl list lists`, and lists in other commands.
 
 use super::*;
 

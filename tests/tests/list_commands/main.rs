@@ -15,7 +15,7 @@ fn ok(daemon: &Daemon, words: &[&str]) -> String {
     said.stdout
 }
 
-/// What was said, and how it ended.
+/// Checks the output and the exit code.
 fn check(said: &Said, code: i32, stdout: &str, stderr: &str) {
     assert_eq!(
         (said.stdout.as_str(), said.stderr.as_str(), said.code),

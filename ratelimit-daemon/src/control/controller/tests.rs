@@ -299,7 +299,7 @@ impl Controller {
         replace(self, next, true)
     }
 
-    /// The same without what goes with it.
+    /// Replaces only the configuration, without its consequences.
     fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
         let edit = Edit::Config(Box::new(config));
         let answer = self.state.apply([edit], Cause::Origin);
@@ -310,7 +310,7 @@ impl Controller {
     }
 }
 
-/// A question whose answer takes until somebody says so.
+/// A query that takes until the test ends it.
 fn waits(held: std::sync::mpsc::Receiver<()>) -> impl FnOnce(&Controller) + Send {
     move |_| held.recv().unwrap()
 }

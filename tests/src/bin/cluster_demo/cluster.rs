@@ -32,7 +32,7 @@ limits = [{ packets = 1000, per = \"1s\", scope = \"cluster\" }]
 /// The source that is over the limit, and the one that is banned.
 const BUSY: &str = "203.0.113.9";
 const QUIET: &str = "203.0.113.10";
-/// One packet in so many is of the quiet source.
+/// The quiet source sends one in this many packets.
 const QUIET_IS_ONE_IN: usize = 20;
 /// Packets a second to each node.
 const EQUAL: [u32; 3] = [3_400, 3_300, 3_300];
@@ -237,7 +237,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Shows a command of `rlctl` on a node and what it answers. It has to end with `code`.
+    /// Shows a command of `rlctl` on a node and its output. It must exit with `code`.
     fn type_in(&self, place: usize, arguments: &[&str], code: i32) -> Result<()> {
         let typed = format!("rlctl {}", arguments.join(" "));
         println!("{}$ {typed}", NAMES[place]);
@@ -259,7 +259,7 @@ fn about(packets: u64) -> RangeInclusive<u64> {
     packets * 95 / 100..=packets * 105 / 100 + 1
 }
 
-/// The last two bytes of a source, by which packets are told apart.
+/// Returns the last two bytes of a source, which identify its packets.
 fn tail(source: &str) -> Result<u16> {
     let [.., high, low] = source.parse::<std::net::Ipv4Addr>()?.octets();
     Ok(u16::from_be_bytes([high, low]))
@@ -269,7 +269,7 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// Waits, unless somebody types Ctrl-C.
+/// Waits, unless the user presses Ctrl-C.
 fn wait(time: Duration) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// What a shell shows for a program that Ctrl-C ended.
+/// The exit code that a shell shows for a program that Ctrl-C ended.
 pub const EXIT_CODE: u8 = 130;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The demo was told to stop.
+/// The user stopped the demo.
 #[derive(Debug)]
 pub struct Interrupted;
 

@@ -1,4 +1,4 @@
-//! What the demo shows: a table that is drawn over itself on a terminal, and lines elsewhere.
+//! The screen of the demo: a table that is redrawn in place on a terminal, and lines otherwise.
 
 use std::{
     env,

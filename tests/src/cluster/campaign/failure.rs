@@ -18,7 +18,7 @@ use crate::{
 pub enum Failure {
     /// Redis is killed, and started again later.
     Killed,
-    /// Redis does not go on for a time.
+    /// Redis is stopped for a while.
     Frozen,
     /// Redis has no memory for a time.
     Filled,
@@ -73,7 +73,8 @@ impl Failure {
         }
     }
 
-    /// How many limits all nodes may admit meanwhile: who is cut off from the others for long keeps its part, and they divide all.
+    /// The bound during the failure, in limits: a node that is cut off for long keeps its part,
+    /// while the others divide everything.
     pub fn bound(self) -> f64 {
         match self {
             Self::NodeCutOff | Self::NodeKilled => 1.0 + 1.0 / 3.0,
@@ -89,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Which nodes lose their store by it, of so many; `place` is where it happens.
+    /// Returns the nodes that lose their store; `place` is the location of the failure.
     pub(super) fn losers(self, place: usize, nodes: usize) -> Range<usize> {
         match self {
             Self::Killed
@@ -103,7 +104,8 @@ impl Failure {
         }
     }
 
-    /// Whether those nodes must have told of it, where they may take `told`: what hangs for less was only late.
+    /// Returns whether those nodes must have reported it within `told`. A shorter hang is only a
+    /// delay.
     pub(super) fn must_be_told(self, lasted: Duration, told: Duration) -> bool {
         match self {
             Self::Killed | Self::Restarted => true,

@@ -2,7 +2,8 @@
 
 use super::{Bracket, Bracketed};
 
-/// The sliding window by its own definition: what a window holds, and of what the one before held the share that is left.
+/// The sliding window by its definition: the count of a window, plus the remaining share of the
+/// previous count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlidingWindow {
     amount: u64,
@@ -50,7 +51,8 @@ impl Bracketed for SlidingWindow {
         for index in earliest_ns / self.window_ns..=at.latest_ns / self.window_ns {
             let mut state = self.at(index);
             let begins_ns = state.index * self.window_ns;
-            // What is over of the window at the earliest and at the latest time: nothing, for a packet from before it.
+            // The elapsed part of the window at the earliest and the latest time: none for a packet
+            // from before it.
             let over_least_ns = earliest_ns.saturating_sub(begins_ns);
             let over_most_ns = at
                 .latest_ns

@@ -104,14 +104,14 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             {
                 let mut memory = lab.memory();
-                // What the other is on for is nothing of its sources.
+                // The challenge of the other kind does not affect these sources.
                 memory.challenge_taken.on[usize::from(kind == Kind::UdpFlood)].until_ns =
                     later.as_nanos();
                 let verified = Verified::here(later);
                 memory.verified = [
                     ("192.0.2.1", verified),
                     ("2001:db8::", verified),
-                    // What a live host resets may have been sent by somebody else.
+                    // A forger may have caused the reset of a live host.
                     ("192.0.2.2", verified.by_reset()),
                 ]
                 .map(|(source, verified)| (source.parse().unwrap(), verified))
@@ -121,10 +121,10 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let is_proof = kind != Kind::HeavyHitter;
             let before = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(before, if is_proof { 0 } else { 2 }, "{kind:?}");
-            // Who proved itself is answered, also by an address of its /64.
+            // A verified source is answered, also for another address of its /64.
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
-            // While nobody is challenged, nobody can prove anything.
+            // While the challenge is off, no source can be verified.
             lab.memory().challenge_taken.on = [On::default(); 2];
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");
@@ -155,7 +155,7 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
     let mut lab = Lab::new(config);
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    // One that is banned takes no room.
+    // A banned source takes no room.
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2", "192.0.2.3"]), vec![]);
     assert_eq!(lab.bans().len(), 2);
@@ -300,7 +300,7 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
     for source in ["203.0.113.9", "203.0.113.10"] {
         assert_eq!(texts(&lab, source), [&limit(2).to_string(), further]);
     }
-    // What has a narrower policy keeps it.
+    // A source with a narrower policy keeps it.
     lab.controller
         .set_limits(strict("203.0.113.11"), "root")
         .unwrap();
@@ -334,7 +334,7 @@ fn limits_of_a_user_and_of_detection_that_go_at_once_are_one_event() {
     assert_eq!(texts(&lab, "192.0.2.1"), texts(&lab, "192.0.2.2"));
 }
 
-/// The policy of who is limited takes the place of that of an interface.
+/// The policy of a limited source replaces that of an interface.
 #[test]
 fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     let mut config = answering(Answer::Limit);
@@ -344,7 +344,7 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     };
     config.policies.insert("lan".to_owned(), lan);
     config.interfaces[0].policy = Some("lan".to_owned());
-    // Of limits that differ in the amount alone the least is enough.
+    // Of limits that differ only in the amount, the lowest suffices.
     let dmz = PolicyConfig {
         limits: vec![limit(7)],
         ..PolicyConfig::default()

@@ -1,4 +1,4 @@
-//! How long bans last, whom they are of, and when they have no effect.
+//! The durations, the targets and the effects of bans.
 
 use ratelimit_core::{
     api::{Allowed, LongerBan, UnbanRequest},

@@ -1,4 +1,4 @@
-//! What is reported while the controller does not answer.
+//! Reports while the controller does not respond.
 
 use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},

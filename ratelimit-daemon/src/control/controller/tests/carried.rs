@@ -1,4 +1,4 @@
-//! What sources have used, when their limits change at runtime.
+//! Usage survives changes of limits at runtime.
 
 use ratelimit_common::{Limit, Policy};
 use ratelimit_core::compile::carried::scope_of;
@@ -48,11 +48,11 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
     }
 }
 
-/// One of them knows the clock by the kernel alone, as a daemon that starts does.
+/// One of them knows the clock only from the kernel, like a daemon that starts.
 #[test]
 fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() {
     let spec = |amount, burst| {
-        // So slow that nothing flows in meanwhile.
+        // So slow that nothing is refilled during the test.
         let month = Duration::from_hours(31 * 24);
         let bucket = Algorithm::TokenBucket { burst };
         LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()

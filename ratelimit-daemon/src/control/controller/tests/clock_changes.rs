@@ -93,7 +93,7 @@ impl Lab {
         reported
     }
 
-    /// Goes through all that was written, and looks at what packets were judged by after each step.
+    /// Replays all writes, and checks the clock of each limit after every step.
     fn is_never_too_coarse(&self) {
         let mut policies: BTreeMap<u32, Policy> = BTreeMap::new();
         let mut entries: BTreeMap<Prefix, Entry> = BTreeMap::new();

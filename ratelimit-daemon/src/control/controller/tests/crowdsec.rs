@@ -1,4 +1,4 @@
-//! What the local API of `CrowdSec` decides.
+//! Decisions of the local API of `CrowdSec`.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ pub(super) fn followed() -> Lab {
 }
 
 impl Lab {
-    /// Takes in bans that last so many seconds, or are over.
+    /// Applies bans that last so many seconds, or have ended.
     pub(super) fn take(&mut self, bans: &[(&str, Option<u64>)], whole: bool) -> bool {
         let wanted = |seconds| Wanted {
             until: clock::after(Duration::from_secs(seconds)),
@@ -126,7 +126,7 @@ impl Lab {
         })
     }
 
-    /// Who is banned, in the list as in the datapath.
+    /// Returns the bans, after checking that list and datapath agree.
     fn banned(&self) -> Vec<String> {
         let bans = self.listed_bans().into_iter();
         let banned: Vec<String> = bans.map(|ban| ban.prefix.to_string()).collect();

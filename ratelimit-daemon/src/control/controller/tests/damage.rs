@@ -1,5 +1,4 @@
-//! The database is cut, and its bits are flipped: the daemon starts, and what the kernel held
-//! holds.
+//! With a truncated database or flipped bits, the daemon starts, and keeps the kernel's state.
 
 use std::fs;
 
@@ -25,7 +24,7 @@ enum Harm {
     Cut(usize),
 }
 
-/// What is done to how many places of a file.
+/// The damaged positions of a file, for each kind of damage.
 const SAMPLE: usize = 12;
 
 #[test]
@@ -141,7 +140,7 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
-/// A database, and what the kernel held when it was written.
+/// A database, and the state of the kernel when it was written.
 struct Files {
     contents: Vec<(&'static str, Vec<u8>)>,
     held: BTreeMap<Prefix, ListEntry>,
@@ -266,7 +265,7 @@ impl Files {
             }
             Found::Nothing => panic!("{place}"),
         }
-        // The same after a reboot, when the kernel holds nothing: nobody is banned who never was.
+        // After a reboot, when the kernel is empty, there are no bans that never existed.
         let lab = Self::over(&files, &BTreeMap::new());
         for (prefix, entry) in lab.entries() {
             let before = self.held.get(&prefix).copied().unwrap_or_default();
@@ -278,7 +277,7 @@ impl Files {
         }
     }
 
-    /// A daemon that starts over `files` and what the kernel held.
+    /// Starts a daemon with `files` and the state of the kernel.
     fn lab(&self, files: &[(&str, Vec<u8>)]) -> Lab {
         Self::over(files, &self.held)
     }
@@ -345,7 +344,7 @@ fn timeless(ban: Ban) -> Ban {
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        // Copies of lists stand in a directory of their own.
+        // Copies of lists are in a directory of their own.
         if entry.file_type().unwrap().is_file() {
             fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }

@@ -72,7 +72,7 @@ fn each_ban_is_longer_and_unban_begins_anew() {
         lab.detect(SOURCE, clock::now());
         lab.controller.take_missed();
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
-        // What is remembered outlives the ban and the daemon.
+        // Offences outlive the ban and the daemon.
         let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
         lab.controller.state.apply(&[ended], Cause::Origin).unwrap();
         lab.restart();
@@ -303,7 +303,7 @@ impl Lab {
         }
     }
 
-    /// Who is banned, and for how many seconds from now on, to the nearest.
+    /// Returns the banned sources with the remaining seconds, rounded.
     pub(super) fn bans(&self) -> Vec<(Prefix, i64)> {
         let left = |ban: Ban| {
             let left = ban.until.unwrap().duration_since(clock::wall());

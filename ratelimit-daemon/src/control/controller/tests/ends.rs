@@ -180,7 +180,7 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     };
     assert_eq!(ended(&lab), 3, "each is told once");
 
-    // What comes in its place stays.
+    // Its replacement stays.
     limit_for(&mut lab, None, 79, None).unwrap();
     assert_eq!(amounts(&lab), [79, 50]);
     database.execute_batch("DROP TRIGGER full").unwrap();
@@ -361,7 +361,7 @@ fn edit(kind: u8, place: Prefix, until: Option<Instant>) -> Edit {
     }
 }
 
-/// What has ended, by looking at every row.
+/// Finds ended rows by reading all of them.
 fn ended(intent: &Intent, now: Instant) -> Vec<String> {
     let is_over = |until: Instant| until <= now && until != FOREVER;
     let bans = intent.bans().iter().filter(|(_, row)| is_over(row.until));

@@ -117,7 +117,7 @@ impl Lab {
         self.memory().counter_owners[&slot]
     }
 
-    /// The slots that somebody has.
+    /// Returns the slots with an owner.
     fn owned(&self) -> Vec<u16> {
         let memory = self.memory();
         let owned = memory

@@ -118,8 +118,8 @@ impl Lab {
         Connection::open(self.state.path().join("state.db")).unwrap()
     }
 
-    /// Sends so many bans while another command runs, of which the first hang up before it ends.
-    /// Answers what became of the others, and how many commits all of them took.
+    /// Sends `count` bans while another command runs. The first `hang_up` clients hang up before it
+    /// ends. Returns the results of the others, and the number of commits.
     fn run_behind_another(&self, count: u8, hang_up: usize) -> (Vec<Answer>, i64) {
         let controller = controller(&self.config, &self.memory, &self.state, &self.protected);
         let before = self.changes();

@@ -1,4 +1,4 @@
-//! What is seen of sources, and what is made of it.
+//! The usage history, and suggestions from it.
 
 use ratelimit_common::Record;
 use ratelimit_core::api::{SuggestRequest, Suggested};
@@ -21,7 +21,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
             .error
             .contains("too few samples: 0 windows")
     );
-    // Of the second kind of source the window has just begun.
+    // The window of the second group of sources has just begun.
     windows(&lab, 0..1_000, 7, LATE);
     windows(&lab, 1_000..3_000, 2, Duration::from_millis(100));
     let reported = sampled(&mut lab);
@@ -152,8 +152,8 @@ fn a_figure_that_makes_no_sense_is_refused() {
     }
 }
 
-/// What is suggested as soon as enough was seen: a sample ends after a time, so on a busy machine
-/// the next one goes on behind the sources.
+/// Returns the suggestion as soon as there is enough data. A sample is limited in time, so on a
+/// busy machine it takes several.
 fn sampled(lab: &mut Lab) -> Suggested {
     for _ in 0..1_000 {
         lab.sample();

@@ -525,7 +525,7 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
     assert!(lab.listed_bans().is_empty());
     lab.import_lines(true, text).unwrap();
     assert_eq!(lab.listed_bans()[0].origin, Origin::Forced);
-    // What is here already is taken: an export that is imported again changes nothing.
+    // Existing entries are accepted, so importing an export again changes nothing.
     let again = lab.import_lines(false, text).unwrap();
     assert_eq!(again.targets[0].kept, 1);
 }
@@ -584,7 +584,7 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
         ..request("", Action::Ban)
     };
     assert_eq!(lab.send(&allows, text).unwrap().exempt.count, 0);
-    // What was forced holds all the same.
+    // Forced bans have no exemptions.
     let forced = r#"{"prefix":"127.0.0.1","origin":"forced"}"#;
     assert_eq!(lab.import_lines(true, forced).unwrap().exempt.count, 0);
 }
@@ -643,7 +643,7 @@ fn connected_networks_are_left_out_or_banned_as_the_import_says() {
         let exempt = reported.exempt.first.iter().map(|entry| entry.protected);
         let expected = ["10.0.4.0/24", "192.168.0.0/16", "127.0.0.0/8"].map(prefix);
         assert_eq!(exempt.collect::<Vec<_>>(), expected, "{into:?}");
-        // Who is named by itself is meant.
+        // An entry for exactly this address is intentional.
         for dropped in ["10.0.3.255", "10.0.5.0", "10.255.255.255", "10.0.4.66"] {
             assert!(lab.drops(dropped), "{into:?} {dropped}");
         }

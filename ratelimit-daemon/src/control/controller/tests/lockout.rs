@@ -1,5 +1,5 @@
-//! Every way to lock oneself out, with everything that is protected: who may, who is refused, and
-//! whose ban stops there.
+//! All combinations of requesters, protected addresses and prefixes: what is permitted, refused or
+//! exempt.
 
 use ratelimit_core::intent::FOREVER;
 
@@ -45,8 +45,8 @@ fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
     assert!(lock_out(1) >= 200);
 }
 
-/// Tries everybody's bans of prefixes around what is protected: every so many of their lengths.
-/// Answers how many that are.
+/// Tries bans by all requesters for every `step`th prefix around a protected address. Returns their
+/// number.
 fn lock_out(step: usize) -> u32 {
     let mut scenarios = 0;
     for (kind, address) in PROTECTED {
@@ -99,7 +99,7 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     assert_eq!(lab.action(own), "drop");
 }
 
-/// What the documentation says.
+/// The documented result.
 fn expected(requester: Requester, address: &str, length: u8) -> Outcome {
     let widest = if address.contains(':') { 19 } else { 8 };
     match requester {
@@ -272,7 +272,7 @@ fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     lab.controller.run(ProtectSshPeer(peer));
     let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
     assert!(refused.error.contains("SSH session"), "{}", refused.error);
-    // What is found on the host comes and goes beside it.
+    // Addresses found on the host are protected as well.
     lab.controller.protect(protected());
     lab.controller.protect(Protected::default());
     lab.ban(&["192.0.2.0/24"], None).unwrap_err();

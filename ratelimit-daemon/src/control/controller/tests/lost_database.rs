@@ -1,5 +1,5 @@
-//! The database is gone, and the kernel holds bans: each comes back as what it was, or ends when
-//! what tells it does so again.
+//! The database is lost, and the kernel has bans: each is restored, or ends when its reporter has
+//! reported again.
 
 use std::fs;
 
@@ -164,7 +164,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     assert_eq!(bans, ["192.0.2.2", "192.0.2.3"]);
     let check = lab.checked("192.0.2.1");
     assert_eq!(check.ban.unwrap().reason.as_deref(), Some("scan"));
-    // What was taken off a list does not come back with a copy of before.
+    // An entry removed from a list does not return with an older copy.
     let copy = lab.state.path().join("lists/bad.jsonl");
     let before = fs::read(&copy).unwrap();
     lab.import_list("bad", "192.0.2.1 # scan\n");

@@ -1,5 +1,5 @@
-//! Regions of a `compact` table that move while the daemon dies at any step, or the change fails:
-//! what was used is there afterwards.
+//! Regions of a `compact` table move, and the daemon dies at some step or the change fails: usage
+//! is kept.
 
 use ratelimit_common::compact::Region;
 use ratelimit_core::{compile::regions::table_sets, intent::Intent};
@@ -108,7 +108,7 @@ impl Site {
         Self { lab, seen }
     }
 
-    /// Takes in what was written, which loses nothing, and has packets come.
+    /// Replays the writes, which must lose nothing, and sends packets.
     fn follow(&mut self) {
         for write in self.lab.take_writes() {
             self.seen.take(&write);
@@ -122,7 +122,7 @@ impl Site {
 #[derive(Clone)]
 struct Seen {
     state: State,
-    /// What stands in each set: the scope, and how much was used.
+    /// The content of each set: the scope, and the usage.
     words: Vec<Option<(u32, u32)>>,
     /// How much was used under each scope.
     used: BTreeMap<u32, u32>,

@@ -83,7 +83,7 @@ fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
         banned: prefix(banned),
         origin,
     };
-    // What is ended together with it does not hold, nor does any for what is allowed.
+    // Bans that end together are not in force, nor is any ban of an allowed prefix.
     let expected = [
         held("192.0.0.0/16", Origin::Detected),
         held("192.0.2.0/24", Origin::Manual),

@@ -1,4 +1,4 @@
-//! Somebody else changes the tables.
+//! Another process changes the tables.
 
 use std::time::Duration;
 
@@ -210,7 +210,7 @@ fn banned(bans: usize) -> Lab {
     lab
 }
 
-/// Changes a long list: after so many seconds at most it is as before.
+/// Changes a long list. Within `seconds` it must be repaired.
 fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Memory)) {
     let tables = |lab: &Lab| {
         let memory = lab.memory();

@@ -24,14 +24,14 @@ fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
         (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
-    // What is refused changes nothing.
+    // A refusal changes nothing.
     let refused = set(&mut lab, 9).unwrap_err();
     assert!(refused.error.contains("maximum 8"), "{}", refused.error);
     assert_eq!(
         (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
-    // What all packets to a destination have together is no record of a source.
+    // Total limits of a destination need no record of a source.
     set_of(&mut lab, 8, |request| {
         request.prefix = None;
         request.destination = Some(prefix("198.51.100.7/32"));

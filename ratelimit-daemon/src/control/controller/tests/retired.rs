@@ -1,4 +1,4 @@
-//! What was used under limits that go and come back, in a `compact` table.
+//! Usage of limits that are removed and return, in a `compact` table.
 
 use ratelimit_common::{Policy, compact::Region};
 use ratelimit_core::{compile::regions::table_sets, intent::Intent};
@@ -69,14 +69,14 @@ fn check_words(seeds: u64) {
     }
 }
 
-/// A controller, and what stands in each set of the table.
+/// A controller, and the content of each set of the table.
 struct Site {
     lab: Lab,
     /// The scope whose words there are.
     words: Vec<Option<u32>>,
     /// The policies as they were written.
     policies: BTreeMap<u32, Policy>,
-    /// The scopes that were in force before, and found nothing of what they had used.
+    /// Scopes that were in force before, and have lost their usage.
     anew: Vec<u32>,
     seen: BTreeSet<u32>,
 }
@@ -112,7 +112,7 @@ impl Site {
         assert_eq!(self.lab.controller.state.enforce_all().unwrap(), 0);
     }
 
-    /// Takes in what was written, and has packets write words under all that is in force.
+    /// Replays the writes, and has packets write words in all scopes in force.
     fn follow(&mut self) {
         let writes = std::mem::take(&mut self.lab.memory().writes);
         for write in writes {

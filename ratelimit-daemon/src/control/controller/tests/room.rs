@@ -145,8 +145,8 @@ fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
     assert!(refused.hint.unwrap().contains("rlctl status"));
 }
 
-/// A lab whose lists are as full as they may be without what is kept: with bans of 192.0.2.0 and so
-/// on, that end after so many minutes.
+/// Returns a lab whose lists are full except for the reserve: with bans of 192.0.2.0 and following,
+/// each with an origin and minutes.
 fn full_of(bans: &[(Origin, u64)]) -> Lab {
     let mut config = config();
     // 20 entries; as many of them are allowed addresses as it takes.

@@ -162,7 +162,8 @@ fn a_long_list_of_bans_is_told_whole() {
 }
 
 impl Lab {
-    /// Has the next scan wait in the middle. It tells when it is there, and goes on when it may.
+    /// Makes the next scan pause in the middle, and returns channels that report the pause and end
+    /// it.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
         self.memory().gate = Some(Gate { reached, open });
@@ -187,7 +188,7 @@ impl Lab {
         })
     }
 
-    /// Looks at what some sources have in use.
+    /// Samples the usage of some sources.
     pub(super) fn sample(&mut self) {
         let sample = policies_to_sample(&self.controller);
         let sample = sample.map(|policies| self.scanner.sample(policies));

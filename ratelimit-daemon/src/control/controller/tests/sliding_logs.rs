@@ -1,4 +1,4 @@
-//! Limits that are sliding logs: the room for them, and what is told of them.
+//! Sliding logs: their size, and reports about them.
 
 use ratelimit_core::log_size::LogSize;
 

@@ -1,11 +1,11 @@
-//! A change of the configuration is one step for packets. After each word that is written, each of
-//! them gets the verdict that it got before the change or the one that it gets after it. That holds
-//! also where the daemon dies there and another one goes on.
+//! A change of the configuration is atomic for packets. After each written word, every packet gets
+//! its verdict from before or after the change, even if the daemon dies there and another one
+//! continues.
 //!
-//! `RATELIMIT_PAIRS=10000 cargo test --profile thorough -p ratelimit-daemon --lib steps` makes as
-//! many pairs; `RATELIMIT_SEED` begins at another one. Most of the time goes into memory that is
-//! given back and taken again: `GLIBC_TUNABLES=glibc.malloc.mmap_max=0` keeps it, and takes an
-//! eighth of the time.
+//! `RATELIMIT_PAIRS=10000 cargo test --profile thorough -p ratelimit-daemon --lib
+//! steps` sets the number of pairs; `RATELIMIT_SEED` sets the first one. Most of the time is spent
+//! on returning memory and allocating it again: `GLIBC_TUNABLES=glibc.malloc.mmap_max=0` avoids
+//! that, and takes an eighth of the time.
 
 use std::{env, fmt::Write as _};
 
@@ -26,7 +26,7 @@ use ratelimit_core::{
 use super::{history::slow, lists::with_file, *};
 use crate::datapath::{InterfaceRules, Write};
 
-/// Pairs of configurations, where nobody asks for more.
+/// The default number of pairs of configurations.
 const PAIRS: u64 = 3;
 /// Points of a change at which the daemon dies.
 const DEATHS: usize = 3;
@@ -97,8 +97,8 @@ pub(super) fn in_memory() -> TempDir {
     tempfile::tempdir_in(directory).unwrap()
 }
 
-/// Beside a program that runs, a start is the same step as a reload, with what the files of lists
-/// say.
+/// If a program is running, a start is the same atomic step as a reload, including the files of
+/// lists.
 #[test]
 fn a_start_with_another_configuration_is_one_step_too() {
     let files = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn check_mix(meanwhile: &Verdicts, old_or_new: [&Verdicts; 2], write: &Write, co
 /// The verdicts of each probe's packets.
 type Verdicts = Vec<Vec<Verdict>>;
 
-/// What packets are judged by, as it was written so far.
+/// The written state by which packets are judged.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) policies: BTreeMap<u32, Policy>,
@@ -408,7 +408,7 @@ fn configuration(random: &mut Random) -> String {
     text
 }
 
-/// What the interface has of its own.
+/// Adds a rule of the interface.
 fn own_rule(random: &mut Random, config: &mut Config) {
     let [interface] = &mut config.interfaces[..] else {
         panic!("{:?}", config.interfaces);
@@ -424,7 +424,7 @@ fn own_rule(random: &mut Random, config: &mut Config) {
     interface.observe = random.one_in(6);
 }
 
-/// A limit of what comes by an interface.
+/// A limit for an interface.
 fn of_node(packets: u64, is_of_udp: bool) -> LimitSpec {
     let limit = slow(packets, Algorithm::FixedWindow);
     if is_of_udp {
@@ -486,7 +486,7 @@ impl Random {
         of[self.index(of.len())]
     }
 
-    /// At least one, and what is left.
+    /// Takes at least one, and leaves the rest.
     fn take_some<'a>(&mut self, of: &mut Vec<&'a str>) -> Vec<&'a str> {
         let count = (1 + self.below(3)).min(of.len() as u64);
         (0..count)

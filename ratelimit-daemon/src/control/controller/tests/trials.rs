@@ -1,5 +1,4 @@
-//! Configurations on trial: what holds, what comes back, and what a daemon finds that starts in
-//! between.
+//! Trials: what applies, what is rolled back, and what a daemon finds that starts in between.
 
 use std::{fs, path::PathBuf};
 
@@ -116,11 +115,11 @@ fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it()
                 site.lab.controller.tick();
             }
             let what = format!("{on_disk} {runs}");
-            // A start takes files that were changed meanwhile.
+            // A start reads files that changed during the trial.
             let back = if runs { 100 } else { next };
             assert_eq!(site.amount(), back, "{what}");
             assert_eq!(site.attempt().is_some(), on_disk == NEW, "{what}");
-            // What comes back next is what was before, and not what the files say meanwhile.
+            // The next rollback returns to the previous configuration, not to the changed files.
             site.apply(NEW, 600.0).unwrap();
             site.lab.controller.roll_back("root").unwrap();
             assert_eq!(site.amount(), back, "{what}");
@@ -212,7 +211,7 @@ fn a_reload_asks_before_it_discards_what_was_confirmed() {
     };
     site.lab.controller.run(reload).unwrap();
     assert_eq!((site.amount(), site.attempt()), (100, None));
-    // Neither one that is saved nor another one is in the way.
+    // Both a saved and another configuration are accepted.
     for (text, amount) in [(NEW, 200), (THIRD, 300)] {
         site.write(OLD);
         site.lab.controller.reload().unwrap();
@@ -239,7 +238,7 @@ fn a_rollback_takes_the_last_reload_back() {
     site.lab.controller.roll_back("root").unwrap_err();
     site.write(NEW);
     site.lab.controller.reload().unwrap();
-    // One that changes nothing is not the one that is meant.
+    // A reload without changes is not the one to roll back.
     site.lab.controller.reload().unwrap();
     site.lab.controller.roll_back("root").unwrap();
     for _ in 0..2 {
@@ -301,7 +300,7 @@ fn what_is_refused_leaves_nothing_behind() {
     assert_eq!(Trial::kept(site.directory.path()).read().unwrap(), None);
 }
 
-/// What was imported stands in no file.
+/// An imported list is in no file.
 #[test]
 fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
     let mut site = Site::new();
@@ -400,7 +399,7 @@ fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
     site.lab.controller.tick();
     assert!(site.lab.controller.unkept().is_empty());
 
-    // Of what the file says already nothing is written down: to remove a note takes no room.
+    // Nothing is written that the file already says. Removing the record needs no space.
     let full = note.with_extension("new");
     site.write(THIRD);
     site.apply_main(600.0).unwrap();
@@ -574,7 +573,7 @@ impl Site {
         fs::write(self.main(), own(text, self.directory.path())).unwrap();
     }
 
-    /// Starts a daemon, in place of one that was killed.
+    /// Starts a daemon after the previous one was killed.
     fn start(&mut self) {
         let disk = config::load(&self.main()).unwrap();
         self.lab.config = resume(disk, self.directory.path());

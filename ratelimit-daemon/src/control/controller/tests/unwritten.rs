@@ -1,4 +1,4 @@
-//! A database that cannot be written: what is commanded holds, is reported as not kept, and is
+//! If the database cannot be written, commands take effect, are reported as not saved, and are
 //! written later.
 
 use rusqlite::Connection;
@@ -155,7 +155,7 @@ impl Lab {
         }
     }
 
-    /// From here on nothing is written to the tables of what is intended.
+    /// From here on, writes to the tables of the intent fail.
     fn fill_disk(&self) {
         for (table, verb) in TABLES
             .iter()

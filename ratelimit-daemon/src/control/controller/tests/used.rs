@@ -1,5 +1,4 @@
-//! Random changes of limits beside a small model: what a source has used stays used, whatever
-//! happens to its limits.
+//! Random changes of limits, compared with a small model: usage survives all of them.
 
 use std::net::IpAddr;
 
@@ -102,9 +101,9 @@ struct Bench {
     config: Config,
     /// The state of sources, by where it is kept.
     words: BTreeMap<(Kept, IpAddr), u64>,
-    /// What sources have used, by whose state it is.
+    /// The usage of sources, by state.
     used: BTreeMap<(String, usize), u64>,
-    /// Of these a policy was gone meanwhile whose region may have been needed.
+    /// States whose policy was removed in between, so that their region may have been reused.
     gone: BTreeSet<(String, usize)>,
 }
 
@@ -208,7 +207,7 @@ impl Bench {
         let key = (self.kept(&policy), address);
         let word = self.words.get(&key).copied().unwrap_or_default();
         let algorithm = policy.limit(0).unwrap().algorithm();
-        // Of a log that nothing leaves, the number of times is all that counts.
+        // For a log from which nothing expires, only the number of times counts.
         let next = if let algorithm::Algorithm::SlidingLog(log) = algorithm {
             (word < log.amount()).then_some(word + 1)
         } else {
@@ -277,7 +276,7 @@ impl Bench {
         (owner, amount)
     }
 
-    /// What is written to regions is done to what is kept in them.
+    /// Applies writes of regions to the modelled state.
     fn follow_regions(&mut self) {
         let writes = std::mem::take(&mut self.lab.memory().writes);
         let first = |region: Region| Kept::Region(region.first_set());

@@ -74,7 +74,7 @@ impl Controller {
         self.run(Unban(request, author.into()))
     }
 
-    /// What is due each second, as the daemon has it done step by step.
+    /// Runs the periodic work in the steps of the daemon.
     pub(super) fn tick(&mut self) {
         self.run(Tick);
         if self.feeds.trials.is_over()

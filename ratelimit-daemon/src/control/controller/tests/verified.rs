@@ -40,7 +40,7 @@ fn verified_sources_are_counted_until_their_time_is_over() {
     assert_eq!(count(&mut lab, ("2001:db8::", minute), 2), 2);
     // Nothing says that there may be another one.
     assert_eq!(count(&mut lab, ("192.0.2.2", minute), 2), 2);
-    // What is over is not counted.
+    // An expired verification is not counted.
     assert_eq!(count(&mut lab, ("192.0.2.1", -1_000), 3), 2);
     assert_eq!(count(&mut lab, ("2001:db8::", -1_000), 4), 1);
 }

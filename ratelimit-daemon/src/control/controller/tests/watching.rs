@@ -1,4 +1,4 @@
-//! What is recorded, and what `check` tells of it.
+//! Recorded events, and what `check` reports.
 
 use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
@@ -110,7 +110,7 @@ fn a_drop_from_before_the_start_is_told_without_a_limit() {
     assert_eq!(limits.map(|limit| limit.is_some()), [false, true]);
 }
 
-/// The amounts of the limits that drops at these times are told with.
+/// Returns the amounts of the limits that are reported for drops at these times.
 fn limits(lab: &mut Lab, times: [Instant; 2]) -> [Option<u64>; 2] {
     let drops = times.map(|at| dropped_at(at, DropReason::Limited)).into();
     lab.controller.run(TakeEvents {
@@ -173,7 +173,7 @@ fn dropped_at(at: Instant, reason: DropReason) -> DropEvent {
     }
 }
 
-/// What covers 192.0.2.1; `+` stands before what decides.
+/// Checks the rules that cover 192.0.2.1. `+` marks the deciding one.
 fn check(lab: &Lab, expected: &[&str]) {
     let check = lab.controller.check(IpAddr::from([192, 0, 2, 1])).unwrap();
     let reported = check.covering.into_iter().map(|covering| {

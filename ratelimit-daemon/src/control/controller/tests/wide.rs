@@ -480,7 +480,7 @@ impl Lab {
         self.controller.set_limits(request, "root")
     }
 
-    /// What was written since this was last asked.
+    /// Returns the writes since the last call.
     fn written(&self) -> Vec<Write> {
         std::mem::take(&mut self.memory().writes)
     }

@@ -134,7 +134,7 @@ fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
     for _ in 0..1_000 {
         store.transaction(|writer| writer.write(&edit)).unwrap();
     }
-    // What stands in the log is not seen so.
+    // This way, the log is not read.
     let database = format!("file:{}/state.db?immutable=1", directory.path().display());
     let is_there = || {
         let database = Connection::open(&database).unwrap();

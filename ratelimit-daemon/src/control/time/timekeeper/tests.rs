@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// What the kernel's clock says is left of a ban.
+    /// Returns the rest of a ban by the kernel's clock.
     fn left(&self, ban: WorldBan) -> i64 {
         let until = signed(self.keeper.instant(ban.until).as_nanos());
         (until - self.reading().monotonic).max(0)

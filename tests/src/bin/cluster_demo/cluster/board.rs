@@ -1,4 +1,4 @@
-//! The table of nodes: what is sent to each, what it admits of the busy source, and what its share is.
+//! The table of nodes: the packets sent to each, what it admits of the busy source, and its share.
 
 use std::{
     ops::Range,
@@ -14,7 +14,7 @@ use crate::screen::bar;
 
 /// How long packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
-/// While it goes on, the last second is shown.
+/// The last second is shown while the demo runs.
 const SHOWN: Duration = Duration::from_secs(1);
 const REDRAW: Duration = Duration::from_millis(250);
 
@@ -25,7 +25,7 @@ pub struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    /// A table of nodes to which so many packets a second are sent.
+    /// Creates a table of nodes with the packets per second sent to each.
     pub fn new(nodes: &'a [Node], load: [u32; 3]) -> Self {
         Self { nodes, load }
     }
@@ -79,7 +79,7 @@ impl<'a> Board<'a> {
     }
 }
 
-/// What a node admits of the busy source now.
+/// Returns the current share of a node for the busy source.
 fn share(node: &Node) -> Result<u64> {
     let said = node.service().rlctl(&["--json", "check", BUSY])?;
     let check: Check = serde_json::from_str(&said.stdout)?;

@@ -1,5 +1,5 @@
-//! What sources have sent and which of them are limited: kept over a change of the tables, and
-//! saved from a damaged file.
+//! The usage history and limited sources survive a change of the tables, and are recovered from a
+//! damaged file.
 
 use ratelimit_core::{detection::Kind, intent::LimitedRow};
 
@@ -67,7 +67,7 @@ fn a_row_of_history_that_is_wrong_puts_the_database_aside() {
     assert!(store.limited().unwrap().is_empty() && hours(&store).is_empty());
 }
 
-/// A source that is limited, and what was seen in some hours.
+/// Writes a limited source, and the history of some hours.
 fn write(store: &mut Store, hours: &[i64]) {
     let mut seen = Seen::new();
     seen.held.record_n(5, 40).unwrap();

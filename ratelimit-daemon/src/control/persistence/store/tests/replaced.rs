@@ -1,5 +1,5 @@
-//! A daemon that ends while a damaged database is replaced, or before it has looked at what the
-//! kernel holds.
+//! The daemon ends while it replaces a damaged database, or before it has adopted the state of the
+//! kernel.
 
 use std::fs;
 
