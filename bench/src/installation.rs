@@ -15,7 +15,7 @@ use aya::{
 };
 use ratelimit_common::{Instant, Ipv4, challenge::Verified, layout::VERSION};
 use ratelimit_core::{
-    api::{AllowRequest, BanRequest, Refused, StatsRow, UnbanRequest},
+    api::{AllowRequest, BanRequest, Refused, ReloadRequest, StatsRow, UnbanRequest},
     config,
     exposition::Format,
     prefix::Prefix,
@@ -169,7 +169,7 @@ impl Installation {
         let candidate = Candidate::of_files(&path);
         let reload = Reload {
             candidate,
-            discard: false,
+            request: ReloadRequest::default(),
         };
         let reloaded = self.controller().run(reload);
         reloaded.map_err(refused).map(drop)

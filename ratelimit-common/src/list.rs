@@ -5,11 +5,12 @@
 
 mod listed;
 pub mod lookup_cache;
+mod policy_action;
 mod slots;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use self::{listed::Listed, slots::Slots};
+pub use self::{listed::Listed, policy_action::PolicyAction, slots::Slots};
 use crate::{Address, Instant, layout::POLICIES_MAX};
 
 /// The key of a list entry: a prefix.
@@ -58,8 +59,13 @@ pub struct ListEntry {
 }
 const _: () = assert!(size_of::<ListEntry>() == 24);
 
-const POLICY: u64 = 0xffff;
-const _: () = assert!(POLICIES_MAX as u64 <= POLICY);
+const POLICY: u64 = 0x3fff;
+const _: () = assert!(POLICIES_MAX as u64 - 1 <= POLICY);
+
+/// The policy drops every packet, with `DRY_RUN` as a dry run. `DRY_RUN` alone is
+/// [`PolicyAction::Limit`], which only user space reads.
+const DROPS: u64 = 1 << 15;
+const DRY_RUN: u64 = 1 << 14;
 
 /// The position of the end of an allow, in ticks; 0 without one.
 const END_SHIFT: u32 = 16;
@@ -102,6 +108,17 @@ impl ListEntry {
             said: end | policy,
             slots: Slots::default(),
         }
+    }
+
+    /// Sets what the policy does with every packet.
+    pub const fn with_action(self, action: Option<PolicyAction>) -> Self {
+        let said = self.said & !(DROPS | DRY_RUN) | PolicyAction::bits(action);
+        Self { said, ..self }
+    }
+
+    /// Returns what the policy does with every packet.
+    pub const fn action(&self) -> Option<PolicyAction> {
+        PolicyAction::of_bits(self.said)
     }
 
     /// Counts packets in these slots.
@@ -260,6 +277,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DropReason;
 
     const TICK: u64 = 1 << TICK_SHIFT;
 
@@ -353,6 +371,31 @@ mod tests {
             }
             let counted = entry.counted_in(slots);
             assert_eq!((counted.slots(), counted.at(now).slot()), (slots, u16::MAX));
+        }
+    }
+
+    #[test]
+    fn a_policy_drops_what_no_ban_drops_and_counts_it() {
+        let (end, slots) = (at(9 * TICK), Slots::new(11, 22, 33));
+        for policy in [None, Some(0), Some(POLICIES_MAX - 1)] {
+            let entry = ListEntry::new(false, Some(end), policy).counted_in(slots);
+            for action in [None, Some(PolicyAction::Limit)] {
+                let entry = entry.with_action(action);
+                assert!(entry.at(at(0)).is_refused() && !entry.at(end).is_refused());
+                assert_eq!((entry.action(), entry.policy()), (action, policy));
+            }
+            for action in [PolicyAction::Drop, PolicyAction::Observe] {
+                let entry = entry.with_action(Some(action));
+                assert_eq!((entry.action(), entry.policy()), (Some(action), policy));
+                let (banned, dropped) = (entry.at(at(0)), entry.at(end));
+                assert!(banned.is_refused() && dropped.is_refused() && !dropped.is_banned());
+                assert_eq!((banned.slot(), dropped.slot()), (22, 33));
+                assert_eq!(banned.refusal(), DropReason::Banned);
+                assert_eq!(dropped.refusal(), DropReason::Policy);
+                assert!(!banned.is_dry_run());
+                assert_eq!(dropped.is_dry_run(), action == PolicyAction::Observe);
+                assert_eq!(entry.with_action(None).action(), None);
+            }
         }
     }
 

@@ -83,13 +83,9 @@ where
         tables.count_entry(listed, frame.frame_bytes());
         return Verdict::Pass(PassReason::Allowed);
     }
-    if listed.is_banned() {
+    if listed.is_refused() {
         tables.count_entry(listed, frame.frame_bytes());
-        return refuse(
-            flow.source,
-            Refusal::without_limit(DropReason::Banned),
-            tables,
-        );
+        return refuse_listed(flow.source, listed, tables);
     }
     let settings = tables.settings();
     let source = flow.source.source(tables.source_mask());
@@ -230,6 +226,18 @@ fn is_of_connection<A: Address>(
 fn is_detected<A: Address>(source: &A, now: Instant, tables: &impl FamilyTables<A>) -> bool {
     let ban = tables.detected(source);
     ban.is_some_and(|ban| ban.is_active(now))
+}
+
+/// Refuses a packet by a ban, or by a policy that drops every packet.
+#[inline(always)]
+fn refuse_listed<A: Address>(source: A, listed: Listed, tables: &impl FamilyTables<A>) -> Verdict {
+    let refusal = Refusal::without_limit(listed.refusal());
+    let verdict = refuse(source, refusal, tables);
+    if listed.is_dry_run() {
+        verdict.observed()
+    } else {
+        verdict
+    }
 }
 
 #[inline(always)]

@@ -78,6 +78,8 @@ pub enum DropReason {
     TunnelTruncated = 16,
     /// More MPLS labels than are looked through, or a packet inside that begins too far behind the front.
     TunnelDepth = 17,
+    /// The policy of the source drops every packet.
+    Policy = 18,
 }
 
 /// The number of verdicts that are counted apart.
@@ -171,7 +173,7 @@ impl PassReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -190,6 +192,7 @@ impl DropReason {
         Self::Challenged,
         Self::TunnelTruncated,
         Self::TunnelDepth,
+        Self::Policy,
     ];
 
     /// The reason whose number is `number`.
@@ -246,6 +249,7 @@ impl DropReason {
             Self::Challenged => "challenged",
             Self::TunnelTruncated => "tunnel-truncated",
             Self::TunnelDepth => "tunnel-depth",
+            Self::Policy => "policy",
         }
     }
 }
@@ -266,7 +270,7 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(18), None);
+        assert_eq!(DropReason::from_number(19), None);
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }

@@ -315,6 +315,9 @@ pub struct PolicyView {
     pub prefixes: Vec<Prefix>,
     /// Limits of the policy.
     pub limits: Vec<LimitSpec>,
+    /// Whether the policy drops every packet.
+    #[serde(default)]
+    pub drops: bool,
     /// Whether packets over the limits are counted and passed.
     pub observe: bool,
     /// When the policy bans a source; unset if it never does.
@@ -828,6 +831,8 @@ pub struct Reloaded {
 pub struct ReloadRequest {
     /// Discards a confirmed configuration that was never written to a file.
     pub discard: bool,
+    /// Accepts policies that drop every packet of addresses that this host needs.
+    pub force: bool,
 }
 
 /// Selects the configuration to compare with the running one.

@@ -412,7 +412,8 @@ pub fn compile_rules(policies: &Policies, intent: &Intent, slots: &CounterSlots)
     let destinations =
         destinations.map(|(prefix, _, named)| (prefix, Statement::Destination(named.index)));
     let statements = intent.statements(slots, policy).into_iter();
-    let mut rules = Rules::of(statements.chain(destinations));
+    let actions = intent.action_statements();
+    let mut rules = Rules::of(statements.chain(destinations).chain(actions));
     for prefix in intent.forced() {
         rules.set_forced_ban(prefix, intent.forced_ban(prefix, slots));
     }
@@ -433,6 +434,7 @@ pub fn compile_prefix(
     let allowed = intent.allow_of(prefix, slots);
     rules.set(prefix, allowed, intent.longest_ban(prefix, slots), policy);
     rules.set_forced_ban(prefix, intent.forced_ban(prefix, slots));
+    rules.set_action(prefix, intent.action_of(prefix));
     let destination = policies.get(&destination_name(prefix));
     rules.set_destination(prefix, destination.map(|named| named.index));
 }

@@ -5,6 +5,7 @@ pub mod limited;
 pub mod list;
 mod offences;
 pub mod overlay;
+mod policy_action;
 pub mod renewed;
 mod rows;
 mod statements;

@@ -7,7 +7,10 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::{Instant, ListEntry, list::Slots};
+use ratelimit_common::{
+    Instant, ListEntry,
+    list::{PolicyAction, Slots},
+};
 
 use self::exempt::Exemptions;
 use crate::{ip_family::IpFamily, prefix::Prefix};
@@ -37,6 +40,7 @@ struct Said {
     banned: Option<Counted>,
     policy: Option<CountedPolicy>,
     destination: Option<u32>,
+    action: Option<PolicyAction>,
 }
 
 impl From<ListEntry> for Said {
@@ -48,6 +52,7 @@ impl From<ListEntry> for Said {
             banned: kept.banned_until().map(counted(slots.ban())),
             policy: kept.policy().map(|index| (index, slots.policy())),
             destination: kept.destination(),
+            action: kept.action(),
         }
     }
 }
@@ -67,6 +72,7 @@ impl Said {
             .map_or(entry, |allowed| entry.with_allow_until(allowed.until))
             .counted_in(slots)
             .as_destination(self.destination)
+            .with_action(self.action)
     }
 
     /// Combines the rules with those of a nested prefix.
@@ -76,6 +82,7 @@ impl Said {
             banned: longer(self.banned, inner.banned),
             policy: inner.policy.or(self.policy),
             destination: inner.destination.or(self.destination),
+            action: inner.action.or(self.action),
         }
     }
 }
@@ -91,6 +98,8 @@ pub enum Statement {
     Policy(CountedPolicy),
     /// Packets that go to them are under this policy.
     Destination(u32),
+    /// Their policy does this with every packet.
+    Action(PolicyAction),
 }
 
 impl Statement {
@@ -112,6 +121,10 @@ impl Statement {
                 destination: said.destination.or(Some(policy)),
                 ..said
             },
+            Self::Action(action) => Said {
+                action: said.action.or(Some(action)),
+                ..said
+            },
         }
     }
 }
@@ -120,7 +133,8 @@ impl Statement {
 ///
 /// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say. It
 /// is allowed or banned as long as one of them is, and without a policy of its own it has that of the narrowest around it. A
-/// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
+/// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced, and so does a policy that
+/// drops every packet.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Entries only in form: what prefixes around them say is not in there.
@@ -173,6 +187,11 @@ impl Rules {
     /// Puts packets that go to a prefix under a policy, or under that of the prefix around it.
     pub fn set_destination(&mut self, prefix: Prefix, policy: Option<u32>) {
         self.change(prefix, |said| said.destination = policy);
+    }
+
+    /// Has the policy of a prefix do this with every packet, or what that of the prefix around it does.
+    pub fn set_action(&mut self, prefix: Prefix, action: Option<PolicyAction>) {
+        self.change(prefix, |said| said.action = action);
     }
 
     /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
@@ -251,10 +270,17 @@ impl Rules {
     /// The entry of a prefix of which this is said, the prefixes around it included.
     fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
         if !self.exempt.is_protected(prefix) {
-            return sum.kept();
+            let action = sum.action.filter(|action| *action != PolicyAction::Limit);
+            return Said { action, ..sum }.kept();
         }
         let banned = self.exempt.forced_around(prefix);
-        Said { banned, ..sum }.kept().protected()
+        let action = None;
+        let said = Said {
+            banned,
+            action,
+            ..sum
+        };
+        said.kept().protected()
     }
 
     /// Whether the datapath has an entry for just this prefix.

@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use ratelimit_core::config::{Config, OnStop};
+use ratelimit_core::{
+    api::ReloadRequest,
+    config::{Config, OnStop},
+};
 use sd_notify::NotifyState;
 use tokio::{
     net::UnixSocket,
@@ -427,7 +430,7 @@ async fn reload_on_hangup(controller: Handle) -> anyhow::Result<()> {
         let candidate = control::read_again(&controller).await?;
         let reload = Reload {
             candidate,
-            discard: false,
+            request: ReloadRequest::default(),
         };
         // The controller logs how it went.
         let _ = controller.call(reload).await?;

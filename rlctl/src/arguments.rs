@@ -168,6 +168,9 @@ pub enum Verb {
         /// Discard a confirmed configuration that was not saved
         #[arg(long, conflicts_with = "dry_run")]
         discard: bool,
+        /// Let policies drop every packet of a gateway, a resolver or an SSH client
+        #[arg(long, conflicts_with = "dry_run")]
+        force: bool,
     },
     /// Renamed to `rlctl reload --dry-run`
     #[command(hide = true)]

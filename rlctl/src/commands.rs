@@ -35,6 +35,7 @@ mod top;
 mod unban;
 
 use jiff::Zoned;
+use ratelimit_core::api::ReloadRequest;
 
 use crate::{
     arguments::{AllowVerb, ConfigVerb, LimitVerb, ListArguments, ListKind, Verb},
@@ -83,7 +84,9 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
             file,
             ..
         } => reload::compare(file.as_deref(), client),
-        Verb::Reload { discard, .. } => reload::run(discard, client),
+        Verb::Reload { discard, force, .. } => {
+            reload::run(ReloadRequest { discard, force }, client)
+        }
         Verb::Diff { file } => {
             let file = file.map_or_else(String::new, |it| format!(" {}", it.display()));
             Err(renamed("diff", &format!("reload --dry-run{file}")))

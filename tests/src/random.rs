@@ -16,7 +16,7 @@ use ratelimit_common::{
     class::Property,
     layout::POLICIES_MAX,
     limit::LIMITS_MAX,
-    list::Slots,
+    list::{PolicyAction, Slots},
     new_sources::Budget,
     parse::transport::{Details, Kind, NO_PORT},
     settings::OverBudget,
@@ -390,6 +390,12 @@ fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
     let entry = entry.counted_in(Slots::new(allow, ban, of_policy));
     let destination = rng.bool().then(|| policy_index(rng));
     let entry = entry.as_destination(destination.filter(|index| *index <= POLICIES_MAX));
+    let entry = entry.with_action(match rng.u8(..12) {
+        0 => Some(PolicyAction::Drop),
+        1 => Some(PolicyAction::Observe),
+        2 => Some(PolicyAction::Limit),
+        _ => None,
+    });
     if rng.u8(..6) == 0 {
         entry.protected()
     } else {

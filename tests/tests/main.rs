@@ -26,6 +26,7 @@ mod cluster_store;
 mod compact;
 mod crowdsec;
 mod dashboard;
+mod default_deny;
 mod demo;
 mod destinations;
 mod detection;

@@ -2,7 +2,11 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ALLOWED, BANNED, DESTINATION_SHIFT, END_SHIFT, FOUND, HAS_POLICY, POLICY, PROTECTED};
+use super::{
+    ALLOWED, BANNED, DESTINATION_SHIFT, DROPS, DRY_RUN, END_SHIFT, FOUND, HAS_POLICY, POLICY,
+    PROTECTED,
+};
+use crate::DropReason;
 
 /// All rules in one word, which is 0 without an entry.
 #[derive(
@@ -43,6 +47,28 @@ impl Listed {
     #[inline(always)]
     pub const fn is_banned(self) -> bool {
         self.0 & BANNED != 0
+    }
+
+    /// Whether its packets are dropped: it is banned, or its policy drops them.
+    #[inline(always)]
+    pub const fn is_refused(self) -> bool {
+        self.0 & (BANNED | DROPS) != 0
+    }
+
+    /// Why they are, where they are. A ban comes before a policy.
+    #[inline(always)]
+    pub const fn refusal(self) -> DropReason {
+        if self.is_banned() {
+            DropReason::Banned
+        } else {
+            DropReason::Policy
+        }
+    }
+
+    /// Whether a policy would drop them, and they pass: a dry run.
+    #[inline(always)]
+    pub const fn is_dry_run(self) -> bool {
+        self.0 & (BANNED | DROPS | DRY_RUN) == DROPS | DRY_RUN
     }
 
     /// Whether detection never bans it.

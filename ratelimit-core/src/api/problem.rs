@@ -74,7 +74,7 @@ impl Code {
             Self::TooLarge => "The body is too large",
             Self::UnsupportedMediaType => "The media type of the body is not supported",
             Self::Refused => "The request was refused",
-            Self::Protected => "The ban covers addresses that this host needs",
+            Self::Protected => "The change would cut off addresses that this host needs",
             Self::TooWide => "The prefix is too wide",
             Self::ConnectedNetwork => "The list covers a connected network",
             Self::BadList => "The list cannot be loaded",

@@ -325,6 +325,8 @@ pub struct PolicyConfig {
     pub sources: Vec<Prefix>,
     /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
     pub limits: Vec<LimitSpec>,
+    /// Whether it drops every packet of its sources: then it has no limits.
+    pub drops: bool,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
     /// When a source that keeps exceeding the limits is banned; `None` is never.

@@ -1,5 +1,7 @@
 //! A policy: `[policy.default]` for all sources, `[policy.NAME]` for some.
 
+pub mod drops;
+
 use super::{
     ban, limit, prefixes,
     report::{At, Spot},
@@ -20,6 +22,8 @@ pub struct Policy {
     /// Whether it has a `sources` key.
     pub has_sources: bool,
     pub limits: Vec<At<LimitSpec>>,
+    /// Whether it drops every packet.
+    pub drops: bool,
     pub observe: bool,
     pub ban: Option<At<BanSpec>>,
     /// The second allowance for established connections.
@@ -41,8 +45,13 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     let sources = section.take("sources");
     let has_sources = sources.is_some() || name == DEFAULT;
     let sources = sources.map_or(vec![], |value| read_sources(&name, &title, value));
-    let hint = format!("write {LIMITS}, or limits = [] to limit nothing");
-    let limits = section.require("limits", &hint);
+    let drops = drops::read(&mut section);
+    let limits = if drops {
+        None
+    } else {
+        let hint = format!("write {LIMITS}, or limits = [] to limit nothing");
+        section.require("limits", &hint)
+    };
     let limits = limits.map_or(vec![], |value| limit::read_list(value, &title, LIMITS));
     let established = section.take("established");
     let established = established.map_or(vec![], |value| read_established(value, &title, &limits));
@@ -55,6 +64,7 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
         sources,
         has_sources,
         limits,
+        drops,
         observe,
         ban,
         established,

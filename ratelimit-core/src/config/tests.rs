@@ -16,6 +16,7 @@ mod limits;
 mod lists;
 mod new_sources;
 mod places;
+mod policy_drops;
 mod refused;
 mod renamed;
 mod replaced;

@@ -34,6 +34,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
     Places::default().enter("[allow]", &document.allow, report);
     prefixes::check_protected(&document.protected, report);
     interface::check_policies(&document.interfaces, &document.policies, report);
+    policy::drops::check_interfaces(&document.interfaces, &document.policies, report);
     let mut policies = policies(&document.policies, report);
     let default_policy = policies.remove(policy::DEFAULT);
     if default_policy.is_none() {
@@ -122,6 +123,7 @@ fn policies(located: &[Policy], report: &Report) -> BTreeMap<String, PolicyConfi
         let compiled = PolicyConfig {
             sources: sorted(&policy.sources),
             limits: values(&policy.limits),
+            drops: policy.drops,
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
             established: values(&policy.established),

@@ -53,6 +53,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         throughput::find(&group, classes, warnings);
     }
     bans::find(document, warnings);
+    policy::drops::warn(document, config, warnings);
     challenge::find(document, config, warnings);
     classes::find(document, classes, warnings);
     warn_of_narrow_aggregates(document, classes, warnings);

@@ -160,7 +160,8 @@ impl Side {
             | DropReason::Class
             | DropReason::Challenged
             | DropReason::TunnelTruncated
-            | DropReason::TunnelDepth => self.compiled.policy_of(first.address),
+            | DropReason::TunnelDepth
+            | DropReason::Policy => self.compiled.policy_of(first.address),
         }
     }
 

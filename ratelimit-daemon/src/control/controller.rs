@@ -37,7 +37,7 @@ use crate::{
             history::History,
             scanner::{self, Scanner},
         },
-        state::{State, fallback_directory::FallbackDirectory, reconcile::Comparisons},
+        state::{State, fallback_directory::FallbackDirectory, lockout, reconcile::Comparisons},
     },
     datapath::Datapath,
     protected::Protected,
@@ -304,6 +304,9 @@ impl Controller {
         let config = &self.state.intent.config;
         self.feeds.crowdsec.wish(config.crowdsec.as_ref());
         self.feeds.cluster.wish(config.cluster.as_ref());
+        if let Some(warning) = lockout::warning(&self.state) {
+            warn!("{warning}");
+        }
         let exposed = warnings::secrets(config);
         let exposed = (!exposed.is_empty()).then(|| exposed.join("; "));
         self.state.report(SECRETS, exposed);

@@ -6,6 +6,7 @@ pub mod compiled;
 pub mod edit_events;
 pub mod fallback_directory;
 pub mod fitting;
+pub mod lockout;
 pub mod protected_now;
 pub mod reconcile;
 pub mod suspended;

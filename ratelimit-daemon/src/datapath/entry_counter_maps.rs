@@ -94,6 +94,7 @@ fn verdicts_of_limits() -> impl Iterator<Item = Verdict> {
         DropReason::NodeLimited,
         DropReason::NewSources,
         DropReason::Class,
+        DropReason::Policy,
     ];
     let refused = refused
         .into_iter()

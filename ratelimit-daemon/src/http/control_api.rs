@@ -404,10 +404,7 @@ async fn reload(
     Parameters(request): Parameters<ReloadRequest>,
 ) -> Answer {
     let candidate = control::read_again(&controller).await?;
-    let reload = Reload {
-        candidate,
-        discard: request.discard,
-    };
+    let reload = Reload { candidate, request };
     let (answer, notices) = controller.call(Noticed(reload)).await?;
     let answer = answer.map_err(|refused| shown(refused, &peer));
     Ok(written((answer, notices)).await)

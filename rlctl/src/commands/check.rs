@@ -36,6 +36,8 @@ use crate::{
 
 /// The reason of drops over the budget for new sources.
 const NEW_SOURCES: &str = "new-sources";
+/// That of drops by a policy with `action = "drop"`.
+const DROPPED: &str = "policy";
 
 /// A source is refused at this moment, as operators say it, if it was within this time.
 const RECENT: Duration = Duration::from_secs(10);
@@ -383,6 +385,8 @@ fn deciding_rule(check: &Check) -> String {
         ("source-to-destination-limited", ..) => {
             "the limits of each source for this destination".to_owned()
         }
+        (DROPPED, _, Some(prefix)) => format!("policy {policy}, for {prefix}: drops everything"),
+        (DROPPED, _, None) => format!("policy {policy}: drops everything"),
         (_, _, Some(prefix)) => format!("policy {policy}, for {prefix}"),
         (_, _, None) => {
             let own = check

@@ -160,6 +160,9 @@ fn default_for(policy: &PolicyView) -> &'static str {
 }
 
 fn no_limit(policy: &PolicyView) -> &'static str {
+    if policy.drops {
+        return "drops everything";
+    }
     phrase::when(policy.limits.is_empty(), "unlimited")
 }
 

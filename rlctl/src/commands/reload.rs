@@ -22,12 +22,11 @@ pub fn compare(file: Option<&Path>, client: &Client) -> Result<Report, Failure> 
 }
 
 /// Has the daemon read its configuration again.
-pub fn run(discard: bool, client: &Client) -> Result<Report, Failure> {
-    let request = ReloadRequest { discard };
-    let path = if discard {
-        client::with_query("/v1/reload", &request)
-    } else {
+pub fn run(request: ReloadRequest, client: &Client) -> Result<Report, Failure> {
+    let path = if request == ReloadRequest::default() {
         "/v1/reload".to_owned()
+    } else {
+        client::with_query("/v1/reload", &request)
     };
     let answer: Answer<Reloaded> = client.call(&path)?;
     let text = sentences("reloaded ", &answer.value);

@@ -1,6 +1,6 @@
 //! `rlctl reload`, and `SIGHUP`.
 
-use ratelimit_core::api::{Code, Refused, Reloaded, What};
+use ratelimit_core::api::{Code, Refused, ReloadRequest, Reloaded, What};
 use tracing::{info, warn};
 
 use super::{Command, replace::replace};
@@ -10,6 +10,7 @@ use crate::{
         configuration::candidate::Candidate,
         controller::{Controller, Reloads},
         reports::troubles::CONFIGURATION,
+        state::lockout,
     },
 };
 
@@ -17,16 +18,16 @@ use crate::{
 pub struct Reload {
     /// What was read.
     pub candidate: Result<Candidate, Refused>,
-    /// Whether a configuration may be lost that was confirmed and is in no file.
-    pub discard: bool,
+    /// What it may do.
+    pub request: ReloadRequest,
 }
 
 impl Command for Reload {
     type Answer = Result<Reloaded, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { candidate, discard } = self;
-        let answer = candidate.and_then(|candidate| reload(controller, candidate, discard));
+        let Self { candidate, request } = self;
+        let answer = candidate.and_then(|candidate| reload(controller, candidate, request));
         match &answer {
             Ok(reloaded) => {
                 controller.about.reloads = Reloads {
@@ -65,12 +66,15 @@ impl Command for Reload {
 fn reload(
     controller: &mut Controller,
     candidate: Candidate,
-    discard: bool,
+    request: ReloadRequest,
 ) -> Result<Reloaded, Refused> {
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
-    let next = controller.feeds.trials.reload(candidate, discard)?;
+    if !request.force {
+        lockout::require_reachable(&controller.state, &candidate.config)?;
+    }
+    let next = controller.feeds.trials.reload(candidate, request.discard)?;
     let changes = replace(controller, next, true)?;
     controller.feeds.trials.keep_last_good();
     controller.state.report(CONFIGURATION, None);

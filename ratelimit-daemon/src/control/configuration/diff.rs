@@ -307,6 +307,8 @@ fn policy_change(
     let mut parts = limit_changes((&before.limits, old), (&after.limits, new), "its sources");
     parts.extend(prefix_changes("prefixes", &before.sources, &after.sources));
     let both = [before, after];
+    let action = |drops| if drops { "drop" } else { "limit" };
+    parts.extend(change("action", both, |it| it.drops, action));
     parts.extend(change("observe", both, |it| it.observe, |observe| observe));
     let none = |ban| text_or(ban, "none");
     parts.extend(change("ban", both, |it| it.ban, none));

@@ -139,6 +139,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
             || state.intent.config.observes_on(interface),
         challenge: (verdict != Verdict::Pass(PassReason::Allowed)
             && !verdict_is_ban(verdict)
+            && verdict.reason() != DropReason::Policy.label()
             && state.protection.why(address).is_none())
         .then(|| challenge::status::of_source(state, source.address(), &packet))
         .flatten(),

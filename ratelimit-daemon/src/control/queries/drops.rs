@@ -56,9 +56,11 @@ pub fn refuser<'a>(
     reason: DropReason,
 ) -> Option<(&'a str, &'a Named)> {
     match reason {
-        DropReason::Limited | DropReason::Contended | DropReason::NoState | DropReason::Class => {
-            levels::policy_of(state, interface, source)
-        }
+        DropReason::Limited
+        | DropReason::Contended
+        | DropReason::NoState
+        | DropReason::Class
+        | DropReason::Policy => levels::policy_of(state, interface, source),
         DropReason::AggregateLimited => {
             match state.compiled.policies.of_prefixes(IpFamily::of(source))[..] {
                 [(_, name, named)] => Some((name, named)),

@@ -36,6 +36,11 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     None => own.into_iter().collect(),
                 },
                 limits: policy.all_limits().cloned().collect(),
+                drops: match (policy.name.as_str(), configured) {
+                    (DEFAULT, _) => state.intent.config.default_policy.drops,
+                    (_, Some(policy)) => policy.drops,
+                    (_, None) => false,
+                },
                 observe: policy.observe,
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),

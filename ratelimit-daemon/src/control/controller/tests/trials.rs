@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use ratelimit_core::{
-    api::{ApplyRequest, Attempt, ImportInto, ImportRequest, Outcome},
+    api::{ApplyRequest, Attempt, ImportInto, ImportRequest, Outcome, ReloadRequest},
     config::{self, File},
     detection::Kind,
     intent::LimitedRow,
@@ -207,7 +207,10 @@ fn a_reload_asks_before_it_discards_what_was_confirmed() {
     let main = site.lab.controller.feeds.trials.reloaded_file().unwrap();
     let reload = Reload {
         candidate: Candidate::of_files(&main),
-        discard: true,
+        request: ReloadRequest {
+            discard: true,
+            force: false,
+        },
     };
     site.lab.controller.run(reload).unwrap();
     assert_eq!((site.amount(), site.attempt()), (100, None));

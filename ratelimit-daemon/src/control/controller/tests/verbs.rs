@@ -4,7 +4,7 @@ use ratelimit_core::{
     api::{
         Applied, ApplyRequest, Attempt, Check, ImportRequest, Imported, ListTarget, ListView,
         PassAllRequest, PassAllStatus, ProgramBanRequest, ProgramUnbanRequest, ProtectedView,
-        Reloaded, Status, SuggestRequest, Suggested, UnbanRequest,
+        ReloadRequest, Reloaded, Status, SuggestRequest, Suggested, UnbanRequest,
     },
     detection::{Attack, Step},
     lists::Reading,
@@ -97,7 +97,7 @@ impl Controller {
         let candidate = main.and_then(|main| Candidate::of_files(&main));
         self.run(Reload {
             candidate,
-            discard: false,
+            request: ReloadRequest::default(),
         })
     }
 

@@ -1,0 +1,88 @@
+//! `action = "drop"` of a policy: it drops every packet of its sources.
+
+use strum::{IntoStaticStr, VariantArray};
+
+use super::{DEFAULT, Policy};
+use crate::{
+    config::{Config, document::Document, interface::Located, report::Report, table::Section},
+    diagnostic::Problem,
+    lists::Action,
+};
+
+/// What `action` says.
+#[derive(Clone, Copy, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+enum Word {
+    Drop,
+}
+
+/// Reads whether it drops every packet. Then it has nothing that would judge packets.
+pub fn read(section: &mut Section<'_>) -> bool {
+    let action = section.take("action");
+    let Some(Word::Drop) = action.and_then(|value| value.choice()) else {
+        return false;
+    };
+    for key in ["limits", "ban", "established"] {
+        if section.has(key) {
+            let message = format!(
+                "{} drops every packet, so `{key}` has no effect",
+                section.title
+            );
+            let hint = format!("remove `{key}`, or `action`");
+            if let Some(value) = section.take(key) {
+                value.complain(message, hint);
+            }
+        }
+    }
+    true
+}
+
+/// Refuses what entries of prefixes cannot say: that a policy drops what comes by one interface.
+pub fn check_interfaces(interfaces: &[Option<Located>], policies: &[Policy], report: &Report) {
+    let drops = |name: &str| {
+        let mut policies = policies.iter();
+        policies.any(|policy| policy.name == name && policy.drops)
+    };
+    for located in interfaces.iter().flatten() {
+        let Some(policy) = &located.policy else {
+            continue;
+        };
+        let name = &policy.value;
+        let problem = if drops(name) {
+            Problem::new(
+                format!(
+                    "[policy.{name}] has action = \"drop\", which is not possible for an interface"
+                ),
+                "give the policy `sources`, or write limits = [{ bytes = 1, per = \"1h\" }] in it",
+            )
+        } else if drops(DEFAULT) && name != DEFAULT {
+            Problem::new(
+                format!(
+                    "[policy.default] drops every packet, also where an interface has [policy.{name}]"
+                ),
+                "remove `policy` here, and give that policy `sources`",
+            )
+        } else {
+            continue;
+        };
+        report.add(&policy.spot, problem);
+    }
+}
+
+/// Warns of a default policy that drops everything, where nothing is let in.
+pub fn warn(document: &Document, config: &Config, warnings: &Report) {
+    let default = document.policies.iter().find(|it| it.name == DEFAULT);
+    let Some(default) = default.filter(|policy| policy.drops && !policy.observe) else {
+        return;
+    };
+    let mut policies = config.policies.values();
+    let mut lists = config.lists.values();
+    let lets_in = !config.allow.is_empty()
+        || policies.any(|policy| !policy.drops && !policy.sources.is_empty())
+        || lists.any(|list| list.action == Action::Allow);
+    if !lets_in {
+        let message = "[policy.default] drops every packet, and nothing lets a source in";
+        let hint = "add sources to [allow], or to another policy: your own address, gateways and resolvers (`rlctl list protected`)";
+        warnings.add(&default.spot, Problem::new(message, hint));
+    }
+}

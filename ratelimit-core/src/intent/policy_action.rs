@@ -1,0 +1,174 @@
+//! Policies that drop every packet, as statements about prefixes.
+//!
+//! The prefix of the default policy is that of all addresses. A narrower prefix of another policy says that its limits judge. Runtime
+//! limits say nothing: they do not open what a policy drops.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ratelimit_common::list::PolicyAction;
+
+use super::Intent;
+use crate::{
+    config::{Config, PolicyConfig},
+    policies::DEFAULT,
+    prefix::Prefix,
+    rules::Statement,
+};
+
+impl Intent {
+    /// What the policy of just this prefix does with every packet.
+    pub fn action_of(&self, prefix: Prefix) -> Option<PolicyAction> {
+        let mut policies = self.config.policies.values();
+        let policy = policies.find(|policy| policy.sources.binary_search(&prefix).is_ok());
+        let default = &self.config.default_policy;
+        let default = Some(default).filter(|policy| policy.drops && prefix.is_empty());
+        policy.or(default).map(action)
+    }
+
+    /// What policies do with every packet, by prefix.
+    pub fn action_statements(&self) -> Vec<(Prefix, Statement)> {
+        let drops = self.config.policies_that_drop().next().is_some();
+        let all = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let all = all.into_iter().filter_map(|first| Prefix::around(first, 0));
+        let named = self.config.policies.values();
+        let prefixes = named.flat_map(|policy| policy.sources.iter().copied());
+        let prefixes = prefixes.chain(all).filter(|_| drops);
+        prefixes
+            .filter_map(|prefix| Some((prefix, Statement::Action(self.action_of(prefix)?))))
+            .collect()
+    }
+}
+
+impl Config {
+    /// The names of the policies that drop every packet.
+    pub fn policies_that_drop(&self) -> impl Iterator<Item = &str> {
+        let default = (DEFAULT, &self.default_policy);
+        let named = self.policies.iter();
+        let named = named.map(|(name, policy)| (name.as_str(), policy));
+        let all = std::iter::once(default).chain(named);
+        all.filter_map(|(name, policy)| policy.drops.then_some(name))
+    }
+
+    /// The policy that drops the packets of a prefix, if the most specific one does; a dry run drops nothing. Allows are not
+    /// considered.
+    pub fn dropped_by(&self, prefix: Prefix) -> Option<&str> {
+        let mut around = prefix.supernets().rev();
+        let named = around.find_map(|outer| {
+            let mut policies = self.policies.iter();
+            policies.find(|(_, policy)| policy.sources.binary_search(&outer).is_ok())
+        });
+        let named = named.map(|(name, policy)| (name.as_str(), policy));
+        let (name, policy) = named.unwrap_or((DEFAULT, &self.default_policy));
+        (policy.drops && !policy.observe && !self.observe).then_some(name)
+    }
+}
+
+fn action(policy: &PolicyConfig) -> PolicyAction {
+    match (policy.drops, policy.observe) {
+        (false, _) => PolicyAction::Limit,
+        (true, false) => PolicyAction::Drop,
+        (true, true) => PolicyAction::Observe,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use ratelimit_common::{Cursor, DropReason, Instant, PassReason, Verdict};
+
+    use super::*;
+    use crate::{
+        compile::Compiled,
+        config::{File, parse},
+    };
+
+    const BASE: &str = "[[interface]]\nname = \"eth0\"\n";
+
+    #[test]
+    fn the_longest_prefix_decides_whether_everything_is_dropped_and_an_allow_beats_it() {
+        let compiled = compiled(
+            r#"
+[allow]
+sources = ["203.0.113.9"]
+[protected]
+sources = ["203.0.113.8"]
+[policy.default]
+action = "drop"
+[policy.office]
+sources = ["192.0.2.0/24", "2001:db8::/32"]
+limits = []
+[policy.guests]
+sources = ["192.0.2.128/25"]
+action = "drop"
+[policy.printer]
+sources = ["192.0.2.200"]
+limits = [{ packets = 1, per = "1s" }]
+"#,
+        );
+        let dropped = Verdict::Drop(DropReason::Policy);
+        for (address, verdict) in [
+            ("203.0.113.7", dropped),
+            ("2001:db9::1", dropped),
+            ("203.0.113.9", Verdict::Pass(PassReason::Allowed)),
+            ("203.0.113.8", Verdict::Pass(PassReason::Unlimited)),
+            ("192.0.2.1", Verdict::Pass(PassReason::Unlimited)),
+            ("2001:db8::1", Verdict::Pass(PassReason::Unlimited)),
+            ("192.0.2.129", dropped),
+            ("192.0.2.200", Verdict::Pass(PassReason::Conforming)),
+        ] {
+            assert_eq!(judge(&compiled, address), verdict, "{address}");
+        }
+        let by = |prefix: &str| compiled.config().dropped_by(prefix.parse().unwrap());
+        assert_eq!(by("203.0.113.7"), Some("default"));
+        assert_eq!(by("192.0.2.129"), Some("guests"));
+        assert_eq!((by("192.0.2.200"), by("192.0.2.1")), (None, None));
+    }
+
+    #[test]
+    fn a_dry_run_passes_what_the_policy_would_drop() {
+        let compiled = compiled("[policy.default]\naction = \"drop\"\nobserve = true\n");
+        assert_eq!(
+            judge(&compiled, "203.0.113.7"),
+            Verdict::Observe(DropReason::Policy)
+        );
+        assert_eq!(compiled.config().dropped_by("::1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_policy_that_judges_leaves_no_trace_in_the_entries() {
+        let text =
+            "[policy.default]\nlimits = []\n[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = []\n";
+        let (config, _) = parse(&[file(text)]).unwrap();
+        assert!(Intent::new(config).action_statements().is_empty());
+    }
+
+    fn compiled(text: &str) -> Compiled {
+        let (config, _) = parse(&[file(text)]).unwrap();
+        Compiled::new(config, Vec::new()).unwrap()
+    }
+
+    fn file(text: &str) -> File {
+        File {
+            path: "config.toml".into(),
+            text: format!("{BASE}{text}"),
+        }
+    }
+
+    fn judge(compiled: &Compiled, address: &str) -> Verdict {
+        let mut frame = [0; 60];
+        match address.parse().unwrap() {
+            IpAddr::V4(address) => {
+                frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+                frame[26..30].copy_from_slice(&address.octets());
+            }
+            IpAddr::V6(address) => {
+                frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+                frame[20] = 59;
+                frame[22..38].copy_from_slice(&address.octets());
+            }
+        }
+        let now = Instant::from_nanos(1 << 40);
+        compiled.memory_tables().judge(Cursor::new(&frame), now)
+    }
+}

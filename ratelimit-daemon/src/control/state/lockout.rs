@@ -1,0 +1,80 @@
+//! Whether a configuration would cut this host off: a policy drops every packet of a gateway, a resolver or an SSH client.
+//!
+//! A policy stops at protected addresses as a ban does. But an SSH client is protected until its session ends, and a resolver until another
+//! one is configured, so these should be allowed.
+
+use ratelimit_core::{
+    api::{Code, Refused},
+    config::Config,
+    lists::Action,
+    prefix::Prefix,
+};
+
+use crate::{clock, control::state::State, protected::Why};
+
+/// Refuses a configuration that drops what the one in force lets in, and this host needs.
+pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
+    let mut dropped = dropped(state, next);
+    dropped.retain(|(prefix, _)| is_let_in(state, &state.intent.config, *prefix));
+    let Some(policy) = dropped.first().and_then(|(it, _)| next.dropped_by(*it)) else {
+        return Ok(());
+    };
+    let error = format!(
+        "[policy.{policy}] would drop every packet of {}",
+        named(&dropped)
+    );
+    let hint = "add the addresses to [allow] or to another policy, or use `rlctl reload --force` (drops them once they are no longer protected)";
+    Err(Refused::because(error).hint(hint).code(Code::Protected))
+}
+
+/// A warning about what the configuration in force drops, and this host needs.
+pub fn warning(state: &State) -> Option<String> {
+    let dropped = dropped(state, &state.intent.config);
+    (!dropped.is_empty()).then(|| {
+        let named = named(&dropped);
+        format!("a policy drops every packet of {named} once this is no longer protected; add it to [allow]")
+    })
+}
+
+fn dropped<'s>(state: &'s State, config: &Config) -> Vec<(Prefix, &'s Why)> {
+    let protected = state.protection.all().iter();
+    let needed = protected.filter_map(|(prefix, reasons)| {
+        let reasons: Vec<&Why> = reasons.collect();
+        let is_here = |why: &&Why| matches!(why, Why::Loopback | Why::Own(_));
+        let is_needed = |why: &&Why| {
+            matches!(
+                why,
+                Why::Gateway(_) | Why::Resolver(_) | Why::SshPeer | Why::Service(_)
+            )
+        };
+        let is_here = prefix.address().is_loopback() || reasons.iter().any(is_here);
+        let why = reasons.into_iter().find(is_needed)?;
+        (!is_here).then_some((prefix, why))
+    });
+    needed
+        .filter(|(prefix, _)| !is_let_in(state, config, *prefix))
+        .collect()
+}
+
+fn is_let_in(state: &State, config: &Config, prefix: Prefix) -> bool {
+    let now = clock::now();
+    let mut configured = config.allow.iter();
+    let mut runtime = state.intent.allows().iter();
+    // A list of the configuration in force goes with its table.
+    let remains = |name: &str| {
+        config.lists.contains_key(name) || !state.intent.config.lists.contains_key(name)
+    };
+    let mut lists = state.intent.lists_for(Action::Allow);
+    config.dropped_by(prefix).is_none()
+        || configured.any(|allow| allow.covers(prefix))
+        || runtime.any(|(allow, row)| row.until > now && allow.covers(prefix))
+        || lists.any(|(name, list)| remains(name) && list.around(prefix, now).next().is_some())
+}
+
+/// `203.0.113.9, the client of an SSH session, and 192.0.2.1, the default gateway of eth0`
+fn named(dropped: &[(Prefix, &Why)]) -> String {
+    let each = dropped
+        .iter()
+        .map(|(prefix, why)| format!("{prefix}, {why}"));
+    each.collect::<Vec<_>>().join(", and ")
+}

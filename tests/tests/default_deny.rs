@@ -1,0 +1,104 @@
+//! `action = "drop"`: what no policy and no allow lets in is dropped, and nobody is locked out by it.
+
+use std::{fs, net::IpAddr};
+
+use ratelimit_tests::{
+    Lab, lab::INTERFACE, packet::datagram, require_root, service::Service, wait_until,
+};
+
+const DENY: &str = r#"[policy.default]
+action = "drop"
+[policy.office]
+sources = ["198.51.100.0/24", "2001:db8:40::/48"]
+limits = []
+[policy.guests]
+sources = ["198.51.100.128/25"]
+action = "drop"
+[allow]
+sources = ["203.0.113.7"]
+"#;
+const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
+const STRANGER: &str = "203.0.113.9";
+const GATEWAY: &str = "203.0.113.254";
+
+#[test]
+fn only_allowed_sources_and_those_of_other_policies_pass() {
+    require_root!();
+    let (lab, service) = Service::in_lab(DENY).unwrap();
+    for (source, is_let_in) in [
+        (STRANGER, false),
+        ("2001:db8:41::1", false),
+        ("203.0.113.7", true),
+        ("198.51.100.1", true),
+        ("2001:db8:40::1", true),
+        ("198.51.100.200", false),
+    ] {
+        assert_eq!(passes(&lab, source), is_let_in, "{source}");
+    }
+    let said = service.rlctl(&["check", STRANGER]).unwrap();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.stdout.contains("dropped (policy)"), "{said:?}");
+    assert!(
+        said.stdout
+            .contains("rule: policy default: drops everything"),
+        "{said:?}"
+    );
+    let said = service.rlctl(&["check", "198.51.100.200"]).unwrap().stdout;
+    let rule = "rule: policy guests, for 198.51.100.128/25: drops everything";
+    assert!(said.contains(rule), "{said}");
+    assert_eq!(service.packets("drop", "policy").unwrap(), 3);
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(limits.contains("drops everything"), "{limits}");
+    // A runtime limit does not open what is dropped; an allow does, as long as it is there.
+    let limit = [
+        "limit",
+        "set",
+        "--prefix",
+        STRANGER,
+        "--packets",
+        "9",
+        "--per",
+        "1s",
+    ];
+    service.rlctl_ok(&limit).unwrap();
+    assert!(!passes(&lab, STRANGER));
+    service.rlctl_ok(&["allow", "add", STRANGER]).unwrap();
+    assert!(passes(&lab, STRANGER));
+}
+
+#[test]
+fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it() {
+    require_root!();
+    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
+    let near = &lab.near;
+    let address = ["address", "add", "203.0.113.1/24", "dev", INTERFACE];
+    near.ip(&address).unwrap();
+    let route = ["default", "via", GATEWAY, "table", "77"];
+    near.ip(&[&["route", "add"], &route[..]].concat()).unwrap();
+    wait_until("a gateway", || {
+        let protected = service.rlctl_ok(&["list", "protected"]).unwrap();
+        protected.contains(GATEWAY)
+    });
+    let text = fs::read_to_string(service.config()).unwrap();
+    fs::write(service.config(), text.replace(UNLIMITED, DENY)).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    let why = "[policy.default] would drop every packet of";
+    assert!(said.stderr.contains(why), "{said:?}");
+    let gateway = "203.0.113.254, the default gateway of rl0";
+    assert!(said.stderr.contains(gateway), "{said:?}");
+    assert!(said.stderr.contains("rlctl reload --force"), "{said:?}");
+    assert!(passes(&lab, STRANGER), "refused");
+    service.rlctl_ok(&["reload", "--force"]).unwrap();
+    assert!(!passes(&lab, STRANGER));
+    assert!(passes(&lab, GATEWAY), "protected");
+    // What it drops already is no news.
+    service.rlctl_ok(&["reload"]).unwrap();
+    near.ip(&[&["route", "del"], &route[..]].concat()).unwrap();
+    wait_until("no gateway", || !passes(&lab, GATEWAY));
+}
+
+fn passes(lab: &Lab, source: &str) -> bool {
+    let source: IpAddr = source.parse().unwrap();
+    lab.passes(&datagram(source)).unwrap()
+}
