@@ -390,10 +390,11 @@ fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
     let entry = entry.counted_in(Slots::new(allow, ban, of_policy));
     let destination = rng.bool().then(|| policy_index(rng));
     let entry = entry.as_destination(destination.filter(|index| *index <= POLICIES_MAX));
-    let entry = entry.with_action(match rng.u8(..12) {
-        0 => Some(PolicyAction::Drop),
-        1 => Some(PolicyAction::Observe),
-        2 => Some(PolicyAction::Limit),
+    // By what was drawn already: the scenes of a seed stay as they were.
+    let entry = entry.with_action(match (allow, ban) {
+        (0, 0..4) => Some(PolicyAction::Drop),
+        (0, 4..8) => Some(PolicyAction::Observe),
+        (0, _) => Some(PolicyAction::Limit),
         _ => None,
     });
     if rng.u8(..6) == 0 {
