@@ -98,7 +98,7 @@ pub enum Statement {
     Policy(CountedPolicy),
     /// Packets that go to them are under this policy.
     Destination(u32),
-    /// Their policy does this with every packet.
+    /// The action of their policy on every packet.
     Action(PolicyAction),
 }
 
@@ -189,7 +189,8 @@ impl Rules {
         self.change(prefix, |said| said.destination = policy);
     }
 
-    /// Has the policy of a prefix do this with every packet, or what that of the prefix around it does.
+    /// Sets the action of the policy of a prefix on every packet; `None` inherits the action of the
+    /// wider prefix.
     pub fn set_action(&mut self, prefix: Prefix, action: Option<PolicyAction>) {
         self.change(prefix, |said| said.action = action);
     }

@@ -1,4 +1,5 @@
-//! `action = "drop"`: what no policy and no allow lets in is dropped, and nobody is locked out by it.
+//! `action = "drop"` drops all sources that neither a policy nor an allow lets in, and locks no
+//! operator out.
 
 use std::{fs, net::IpAddr};
 

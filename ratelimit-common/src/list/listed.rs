@@ -49,13 +49,13 @@ impl Listed {
         self.0 & BANNED != 0
     }
 
-    /// Whether its packets are dropped: it is banned, or its policy drops them.
+    /// Whether the packets are dropped by a ban or by the policy.
     #[inline(always)]
     pub const fn is_refused(self) -> bool {
         self.0 & (BANNED | DROPS) != 0
     }
 
-    /// Why they are, where they are. A ban comes before a policy.
+    /// Returns the drop reason if the packets are dropped. A ban comes before a policy.
     #[inline(always)]
     pub const fn refusal(self) -> DropReason {
         if self.is_banned() {
@@ -65,7 +65,7 @@ impl Listed {
         }
     }
 
-    /// Whether a policy would drop them, and they pass: a dry run.
+    /// Whether the drop by the policy is a dry run.
     #[inline(always)]
     pub const fn is_dry_run(self) -> bool {
         self.0 & (BANNED | DROPS | DRY_RUN) == DROPS | DRY_RUN

@@ -1,15 +1,15 @@
-//! What a policy does with every packet of its sources, before any limit.
+//! The action of a policy on every packet of its sources, before any limit.
 
 use super::{DROPS, DRY_RUN};
 
-/// It stands in the entries of the lists, so packets pay nothing for it that are on none.
+/// It is part of a list entry, so packets without an entry pay nothing for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PolicyAction {
-    /// Its limits judge them, inside a prefix whose policy drops. To the program that is the same as no action.
+    /// Applies the limits, inside of a prefix whose policy drops. The program treats it like no action.
     Limit,
-    /// It drops them.
+    /// Drops the packets.
     Drop,
-    /// It would drop them, and they pass: a dry run.
+    /// Counts the packets as dropped and passes them, in a dry run.
     Observe,
 }
 

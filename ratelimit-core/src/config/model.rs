@@ -325,7 +325,7 @@ pub struct PolicyConfig {
     pub sources: Vec<Prefix>,
     /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
     pub limits: Vec<LimitSpec>,
-    /// Whether it drops every packet of its sources: then it has no limits.
+    /// Whether it drops every packet of its sources. It has no limits then.
     pub drops: bool,
     /// Whether to count and pass what it would drop.
     pub observe: bool,

@@ -1,7 +1,7 @@
 //! Policies that drop every packet, as statements about prefixes.
 //!
-//! The prefix of the default policy is that of all addresses. A narrower prefix of another policy says that its limits judge. Runtime
-//! limits say nothing: they do not open what a policy drops.
+//! The default policy has the prefix /0. The narrower prefix of a policy with limits ends the drop.
+//! Runtime limits have no statement, so they do not open what a policy drops.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Intent {
-    /// What the policy of just this prefix does with every packet.
+    /// Returns the action of the policy of exactly this prefix.
     pub fn action_of(&self, prefix: Prefix) -> Option<PolicyAction> {
         let mut policies = self.config.policies.values();
         let policy = policies.find(|policy| policy.sources.binary_search(&prefix).is_ok());
@@ -25,7 +25,7 @@ impl Intent {
         policy.or(default).map(action)
     }
 
-    /// What policies do with every packet, by prefix.
+    /// Returns the actions of all policies by prefix.
     pub fn action_statements(&self) -> Vec<(Prefix, Statement)> {
         let drops = self.config.policies_that_drop().next().is_some();
         let all = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
@@ -49,8 +49,8 @@ impl Config {
         all.filter_map(|(name, policy)| policy.drops.then_some(name))
     }
 
-    /// The policy that drops the packets of a prefix, if the most specific one does; a dry run drops nothing. Allows are not
-    /// considered.
+    /// Returns the policy of the longest matching prefix if it drops every packet. A dry run drops
+    /// nothing. Allows are not considered.
     pub fn dropped_by(&self, prefix: Prefix) -> Option<&str> {
         let mut around = prefix.supernets().rev();
         let named = around.find_map(|outer| {

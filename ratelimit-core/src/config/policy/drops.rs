@@ -1,4 +1,4 @@
-//! `action = "drop"` of a policy: it drops every packet of its sources.
+//! `action = "drop"` of a policy, which drops every packet of its sources.
 
 use strum::{IntoStaticStr, VariantArray};
 
@@ -9,14 +9,14 @@ use crate::{
     lists::Action,
 };
 
-/// What `action` says.
+/// The values of `action`.
 #[derive(Clone, Copy, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 enum Word {
     Drop,
 }
 
-/// Reads whether it drops every packet. Then it has nothing that would judge packets.
+/// Reads whether the policy drops every packet, and refuses keys without effect.
 pub fn read(section: &mut Section<'_>) -> bool {
     let action = section.take("action");
     let Some(Word::Drop) = action.and_then(|value| value.choice()) else {
@@ -37,7 +37,8 @@ pub fn read(section: &mut Section<'_>) -> bool {
     true
 }
 
-/// Refuses what entries of prefixes cannot say: that a policy drops what comes by one interface.
+/// Refuses interfaces whose policy drops every packet, because the action is part of list entries,
+/// which apply to all interfaces.
 pub fn check_interfaces(interfaces: &[Option<Located>], policies: &[Policy], report: &Report) {
     let drops = |name: &str| {
         let mut policies = policies.iter();
@@ -69,7 +70,7 @@ pub fn check_interfaces(interfaces: &[Option<Located>], policies: &[Policy], rep
     }
 }
 
-/// Warns of a default policy that drops everything, where nothing is let in.
+/// Warns of a default policy that drops everything if nothing lets a source in.
 pub fn warn(document: &Document, config: &Config, warnings: &Report) {
     let default = document.policies.iter().find(|it| it.name == DEFAULT);
     let Some(default) = default.filter(|policy| policy.drops && !policy.observe) else {

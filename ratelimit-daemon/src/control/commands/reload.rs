@@ -18,7 +18,7 @@ use crate::{
 pub struct Reload {
     /// What was read.
     pub candidate: Result<Candidate, Refused>,
-    /// What it may do.
+    /// The options of the request.
     pub request: ReloadRequest,
 }
 

@@ -1,7 +1,7 @@
-//! Whether a configuration would cut this host off: a policy drops every packet of a gateway, a resolver or an SSH client.
+//! Refuses configurations whose policies drop every packet of a gateway, a resolver or an SSH client.
 //!
-//! A policy stops at protected addresses as a ban does. But an SSH client is protected until its session ends, and a resolver until another
-//! one is configured, so these should be allowed.
+//! A policy exempts protected addresses like a ban does. But the protection of an SSH client ends with
+//! its session, and that of a resolver when another one is configured, so these should be allowed.
 
 use ratelimit_core::{
     api::{Code, Refused},
@@ -12,7 +12,7 @@ use ratelimit_core::{
 
 use crate::{clock, control::state::State, protected::Why};
 
-/// Refuses a configuration that drops what the one in force lets in, and this host needs.
+/// Refuses a configuration that drops needed addresses which the running one lets in.
 pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
     let mut dropped = dropped(state, next);
     dropped.retain(|(prefix, _)| is_let_in(state, &state.intent.config, *prefix));
@@ -27,7 +27,7 @@ pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
     Err(Refused::because(error).hint(hint).code(Code::Protected))
 }
 
-/// A warning about what the configuration in force drops, and this host needs.
+/// Returns a warning about needed addresses that the running configuration drops.
 pub fn warning(state: &State) -> Option<String> {
     let dropped = dropped(state, &state.intent.config);
     (!dropped.is_empty()).then(|| {
