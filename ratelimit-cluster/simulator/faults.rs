@@ -17,7 +17,8 @@ pub const LENGTH: Millis = 26_000;
 pub enum Fault {
     /// A node does not reach the store for so long.
     Cut(usize, Millis),
-    /// The store is split in two, each half with the nodes before or from this one, until all is well.
+    /// The store is split in two, each half with the nodes before or from this one, until all is
+    /// well.
     Split(usize),
     /// A node's daemon is killed, and started again so much later.
     Restart(usize, Millis),

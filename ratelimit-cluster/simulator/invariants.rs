@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
-    /// The shares of a period are at most the limit where all have the same members, and at most the limit times the sum of 1 / members else.
+    /// The shares of a period are at most the limit where all have the same members, and at most
+    /// the limit times the sum of 1 / members else.
     SharesWithinBound,
-    /// When all is well, what nodes have used together of the windows that are running is at most the limit.
+    /// When all is well, what nodes have used together of the windows that are running is at most
+    /// the limit.
     WindowsWithinLimit,
     /// Always at most the limit times 2 - 1 / n.
     WindowsWithinBound,
-    /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes of n behind it.
+    /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes
+    /// of n behind it.
     PartitionWithinBound,
     /// What was admitted in a period is at most that, too.
     AdmittedWithinBound,
@@ -56,7 +59,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What one node may use of a key in a period, and by which view and number of members it was divided.
+/// What one node may use of a key in a period, and by which view and number of members it was
+/// divided.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     /// The most that the share was.
@@ -69,8 +73,8 @@ pub struct Used {
     pub size: u64,
 }
 
-/// The most that nodes may use together of a limit. Nodes of a view leave to those who are not heard what these may always
-/// claim; a node without a view has what it may always claim.
+/// The most that nodes may use together of a limit. Nodes of a view leave to those who are not
+/// heard what these may always claim; a node without a view has what it may always claim.
 pub fn bound<'a>(limit: u64, nodes: impl Iterator<Item = &'a Used>) -> u64 {
     let mut views: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut sum = 0;

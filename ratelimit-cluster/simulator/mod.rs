@@ -1,7 +1,8 @@
-//! A cluster in one thread: the real code, with time, network, store, traffic and faults made up from a seed.
+//! A cluster in one thread: the real code, with time, network, store, traffic and faults made up
+//! from a seed.
 //!
-//! [`run`] plays one seed and checks the invariants of [`Invariant`] on the way. The same seed gives the same run, so a violation
-//! is played again with a trace.
+//! [`run`] plays one seed and checks the invariants of [`Invariant`] on the way. The same seed
+//! gives the same run, so a violation is played again with a trace.
 
 pub mod faults;
 pub mod invariants;

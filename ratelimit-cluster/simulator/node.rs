@@ -45,7 +45,8 @@ const fn limit(amount: u64, division: Division, window: Millis) -> Limit {
     }
 }
 
-/// The windows of keys from this one on are of [`WINDOW`], and begin with a packet. Those of the others are the periods.
+/// The windows of keys from this one on are of [`WINDOW`], and begin with a packet. Those of the
+/// others are the periods.
 pub const WINDOWED: u8 = 3;
 
 /// How long such a window is.
@@ -101,14 +102,16 @@ impl Kernel {
         let Some((entered, since)) = self.period else {
             return 0;
         };
-        // A daemon that lives waits where the cluster's clock goes back; without one the kernel goes on for itself.
+        // A daemon that lives waits where the cluster's clock goes back; without one the kernel
+        // goes on for itself.
         let over = ((monotonic - since) / PERIOD).min(if is_alive { 1 } else { u64::MAX });
         let share = self
             .shares
             .get(&vec![key])
             .or(self.defaults.get(usize::from(key)))
             .map_or(0, |share| share.at(monotonic));
-        // The period after the last that the daemon began is divided as it was promised; nothing was promised for later ones.
+        // The period after the last that the daemon began is divided as it was promised; nothing
+        // was promised for later ones.
         let (view, size) = match over {
             0 => self.divided_by[0],
             1 => self.divided_by[1],
@@ -159,7 +162,8 @@ impl Kernel {
             period.filter(|period| self.period.is_none_or(|(before, _)| before != *period))
         {
             self.period = Some((period, monotonic));
-            // Its part of the next period is reserved for it by the others, whether it comes to use it or not.
+            // Its part of the next period is reserved for it by the others, whether it comes to use
+            // it or not.
             let (view, size) = self.divided_by[1];
             for key in (0u8..).take(LIMITS.len()).filter(|_| view.is_some()) {
                 ledger

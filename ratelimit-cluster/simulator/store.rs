@@ -1,4 +1,5 @@
-//! A store with a stream and stored parts, and the ways to it: each message takes its own time, may be lost, and may come twice.
+//! A store with a stream and stored parts, and the ways to it: each message takes its own time, may
+//! be lost, and may come twice.
 //!
 //! This is worse than Redis, whose streams keep their order.
 

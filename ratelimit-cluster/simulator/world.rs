@@ -39,11 +39,13 @@ pub struct Tally {
     pub above: u64,
     /// The most that they had, in thousandths of the limit.
     pub most: u64,
-    /// The most that was used at a time of all windows that were running on the nodes, in thousandths of the limit: when all is well.
+    /// The most that was used at a time of all windows that were running on the nodes, in
+    /// thousandths of the limit: when all is well.
     pub most_in_windows: u64,
     /// The same while something goes wrong.
     pub most_in_windows_ill: u64,
-    /// The most that was not admitted of a limit with a long window over two windows when all is well, in thousandths.
+    /// The most that was not admitted of a limit with a long window over two windows when all is
+    /// well, in thousandths.
     pub lost: u64,
 }
 
@@ -227,7 +229,8 @@ impl World {
             }
             Fault::SetStoreClock(ahead) => {
                 if ahead < self.store.ahead {
-                    // Ids stand still until the clock is there again, and the cluster's clock with them: these periods come twice.
+                    // Ids stand still until the clock is there again, and the cluster's clock with
+                    // them: these periods come twice.
                     let last = self
                         .store
                         .last
@@ -281,7 +284,8 @@ impl World {
         }
     }
 
-    /// Traffic: more than the limit of the first two keys, to all nodes, one node, or one after the other.
+    /// Traffic: more than the limit of the first two keys, to all nodes, one node, or one after the
+    /// other.
     fn offer(&mut self) {
         let nodes = self.nodes.len();
         let second = usize::try_from((self.now - BEGIN) / 1000).expect("some seconds");
@@ -335,7 +339,8 @@ impl World {
         let now = node.now(self.now);
         if let Some(cluster) = node.cluster.as_mut() {
             cluster.say(now, subject.clone(), until, "why");
-            // A lift on a node that is cut off, or by a store's clock that was set, may count as later than it was.
+            // A lift on a node that is cut off, or by a store's clock that was set, may count as
+            // later than it was.
             let is_clear = |key| {
                 self.lifted
                     .get(key)

@@ -1,9 +1,11 @@
 //! What many hosts share, bans and budgets, as a pure state machine.
 //!
-//! [`Cluster`] is the one object. Time, counts and messages come in as arguments; messages, changes of lists and shares come
-//! out. It never reads a clock, opens a socket, starts a thread or draws a random number.
+//! [`Cluster`] is the one object. Time, counts and messages come in as arguments; messages, changes
+//! of lists and shares come out. It never reads a clock, opens a socket, starts a thread or draws a
+//! random number.
 //!
-//! - [`statements`]: bans, allows and revocations as a set that every host merges to the same result.
+//! - [`statements`]: bans, allows and revocations as a set that every host merges to the same
+//!   result.
 //! - [`budget`]: how hosts divide a limit without a coordinator, and never above it.
 //! - [`message`]: how both are written, signed and refused.
 // A new variant is met at each place that decides by it.

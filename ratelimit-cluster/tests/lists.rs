@@ -1,4 +1,5 @@
-//! Bans between nodes that have a store in common: how soon they are everywhere, and what comes back.
+//! Bans between nodes that have a store in common: how soon they are everywhere, and what comes
+//! back.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -53,7 +53,8 @@ pub trait Address: Copy + Eq + 'static {
     /// How the [`prefix_filter`] divides the lengths of prefixes.
     const LEVELS: Levels;
 
-    /// The flow of the packet at `cursor`, which is moved behind its network header. `walk` looks through the extension headers of IPv6.
+    /// The flow of the packet at `cursor`, which is moved behind its network header. `walk` looks
+    /// through the extension headers of IPv6.
     fn flow<'a>(
         cursor: &mut Cursor<'a>,
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
@@ -130,7 +131,8 @@ pub trait Address: Copy + Eq + 'static {
     /// The prefix of the sources in this overflow bucket, as its first address and its length.
     fn overflow_prefix(self) -> (Self, u8);
 
-    /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
+    /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291,
+    /// 2.5.5.2).
     fn octets(self) -> [u8; 16];
 }
 
@@ -209,7 +211,8 @@ impl Ipv6 {
     }
 }
 
-/// Odd numbers without a pattern: 2^64 over the golden ratio, and fractions of the roots of 3 and 5.
+/// Odd numbers without a pattern: 2^64 over the golden ratio, and fractions of the roots of 3 and
+/// 5.
 const MIX: [u64; 3] = [
     0x9e37_79b9_7f4a_7c15,
     0xbb67_ae85_84ca_a73b,

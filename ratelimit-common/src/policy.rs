@@ -1,4 +1,5 @@
-//! A policy: a named list of limits. The name stays in user space; the kernel knows policies by their index.
+//! A policy: a named list of limits. The name stays in user space; the kernel knows policies by
+//! their index.
 
 use core::mem::offset_of;
 
@@ -100,7 +101,8 @@ impl Policy {
         }
     }
 
-    /// The same with its state in this slot, which is that of a destination or an interface: it is not among the first [`NODE_POLICIES`].
+    /// The same with its state in this slot, which is that of a destination or an interface: it is
+    /// not among the first [`NODE_POLICIES`].
     pub const fn in_slot(self, slot: u32) -> Self {
         Self { slot, ..self }
     }
@@ -131,7 +133,8 @@ impl Policy {
         self.flags & OF_DESTINATION != 0
     }
 
-    /// The same with limits whose state is in `regions`, in the order of the limits, where the store is `compact`.
+    /// The same with limits whose state is in `regions`, in the order of the limits, where the
+    /// store is `compact`.
     pub fn in_regions(mut self, regions: &[Region]) -> Self {
         for (limit, region) in self.limits.iter_mut().zip(regions) {
             *limit = limit.in_region(*region);
@@ -173,7 +176,8 @@ impl Policy {
         self
     }
 
-    /// The same, where `other` has the same state and the same clocks: a word that one of them leaves says to both what was used.
+    /// The same, where `other` has the same state and the same clocks: a word that one of them
+    /// leaves says to both what was used.
     pub fn reading(mut self, other: &Self) -> Self {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             if let Some(other) = other.limit(index) {
@@ -198,7 +202,8 @@ impl Policy {
         self.flags & OF_PREFIXES != 0
     }
 
-    /// The same with the policy at `index` beside it: a packet must have room under both, and each has state of its own.
+    /// The same with the policy at `index` beside it: a packet must have room under both, and each
+    /// has state of its own.
     pub const fn with_further(self, index: u32) -> Self {
         Self {
             further: index.wrapping_add(1),
@@ -206,7 +211,8 @@ impl Policy {
         }
     }
 
-    /// The same, where packets of the classes in `dropped` are dropped, and of the others those in `exempt` pass without a limit.
+    /// The same, where packets of the classes in `dropped` are dropped, and of the others those in
+    /// `exempt` pass without a limit.
     pub const fn with_actions(self, dropped: ClassSet, exempt: ClassSet) -> Self {
         Self {
             dropped,
@@ -288,7 +294,8 @@ impl Policy {
         self.further != 0
     }
 
-    /// The same, where packets of established connections that its limits refuse are charged to the policy at `index`.
+    /// The same, where packets of established connections that its limits refuse are charged to the
+    /// policy at `index`.
     pub const fn with_established(self, index: u32) -> Self {
         Self {
             established: index.wrapping_add(1),
@@ -305,8 +312,8 @@ impl Policy {
         }
     }
 
-    /// The same as one of established connections: the budget for new sources is not asked for its state. Sources that
-    /// are forged have none.
+    /// The same as one of established connections: the budget for new sources is not asked for its
+    /// state. Sources that are forged have none.
     pub const fn for_established(self) -> Self {
         Self {
             flags: self.flags | WITHOUT_BUDGET,
@@ -335,8 +342,8 @@ impl Policy {
         }
     }
 
-    /// Whether the limit at `index` has no room for any packet, as `{ bytes = 1, per = "1h" }` has none. It says which packets are not
-    /// wanted, and not how many of them are too many.
+    /// Whether the limit at `index` has no room for any packet, as `{ bytes = 1, per = "1h" }` has
+    /// none. It says which packets are not wanted, and not how many of them are too many.
     #[inline(always)]
     pub const fn denies(&self, index: u8) -> bool {
         self.denying.wrapping_shr(index as u32) & 1 != 0
@@ -401,8 +408,8 @@ impl Policy {
         self.only_limit().filter(|limit| limit.is_fixed_window())
     }
 
-    /// What keeps the state of this policy apart from that of others. Two policies whose words of state mean the same
-    /// thing may share a scope, and then share what their sources have used.
+    /// What keeps the state of this policy apart from that of others. Two policies whose words of
+    /// state mean the same thing may share a scope, and then share what their sources have used.
     #[inline(always)]
     pub const fn scope(&self) -> u32 {
         self.scope

@@ -26,7 +26,8 @@ pub struct Levels {
     pub narrowest: Option<Level>,
     /// Prefixes of which there are many.
     pub narrow: Level,
-    /// All others. A packet asks for their word first, which also says whether the narrower levels have anything.
+    /// All others. A packet asks for their word first, which also says whether the narrower levels
+    /// have anything.
     pub wide: Level,
 }
 
@@ -123,8 +124,8 @@ impl Levels {
         self.all_narrower().find(|level| level.shortest() <= length)
     }
 
-    /// Names the bits that the prefix of `length` around `address` needs: words, each with some bits. A bit may be named for
-    /// many prefixes.
+    /// Names the bits that the prefix of `length` around `address` needs: words, each with some
+    /// bits. A bit may be named for many prefixes.
     pub fn marks<A: Address>(
         self,
         address: A,
@@ -168,7 +169,8 @@ impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
     }
 }
 
-/// Whether the first word that [`longest_match`] reads says that there is no prefix around `address`.
+/// Whether the first word that [`longest_match`] reads says that there is no prefix around
+/// `address`.
 #[inline(always)]
 pub fn is_free<A: Address>(address: A, word: impl Fn(u32) -> u64) -> bool {
     word(A::LEVELS.wide.wide_word(address)) == 0

@@ -20,7 +20,8 @@ use zerocopy::FromBytes;
 
 use crate::{Address, Instant, Ipv6, detected};
 
-/// The sources of which a CPU may have a word. A clear bit says only that their words are not asked.
+/// The sources of which a CPU may have a word. A clear bit says only that their words are not
+/// asked.
 pub type Filter = detected::Filter<256>;
 
 /// The sources of a set.
@@ -29,7 +30,8 @@ pub const WAYS: usize = 2;
 /// The sets of all CPUs together, of each family, within the bounds of a CPU.
 pub const SETS: u32 = 1 << 17;
 
-/// How long a word is of use after the last refusal, 18 minutes: far less than the time after which words wrap.
+/// How long a word is of use after the last refusal, 18 minutes: far less than the time after which
+/// words wrap.
 const RECENT_NS: u64 = 1 << 40;
 
 const SETS_OF_CPU_MIN: u32 = 1 << 12;
@@ -44,7 +46,8 @@ pub const fn sets_of_cpu(cpus: u32) -> u32 {
     }
 }
 
-/// The place of a source among the `sets` sets of the CPU with this number; `sets` is a power of two.
+/// The place of a source among the `sets` sets of the CPU with this number; `sets` is a power of
+/// two.
 #[inline(always)]
 pub fn set_of<A: Address>(source: &A, cpu: u32, sets: u32) -> u32 {
     let own = (u64::from(source.spread()).wrapping_mul(sets.into()) >> 32) as u32;
@@ -75,7 +78,8 @@ pub fn is_shared(address: &Ipv6) -> bool {
 pub struct Refused<A> {
     packets: u64,
     last_ns: u64,
-    /// The word of the only limit of a policy when it refused, and the scope of that policy; 0 where none is known.
+    /// The word of the only limit of a policy when it refused, and the scope of that policy; 0
+    /// where none is known.
     word: u64,
     scope: u32,
     source: A,
@@ -112,7 +116,8 @@ impl<A: Address> Refused<A> {
         first.wrapping_add(first & second) as usize
     }
 
-    /// The place of a source, in the set that it has: where it has none, the one of which the longest nothing was heard.
+    /// The place of a source, in the set that it has: where it has none, the one of which the
+    /// longest nothing was heard.
     #[inline(always)]
     fn place<'a>(set: &'a mut [Self; WAYS], source: &A) -> Option<&'a mut Self> {
         let mut place = Self::find(set, source);
@@ -139,7 +144,8 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
+    /// Keeps the word by which the only limit of the policy of this scope refused a packet of a
+    /// source, which is counted next.
     #[inline(always)]
     fn keep_word(set: &mut [Self; WAYS], source: &A, scope: u32, word: u64) {
         if let Some(known) = Self::place(set, source) {
@@ -148,8 +154,8 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// A source for which a word was kept; `None` where there is none of this scope, and where the source was not refused for long:
-    /// an old word could mean another time.
+    /// A source for which a word was kept; `None` where there is none of this scope, and where the
+    /// source was not refused for long: an old word could mean another time.
     #[inline(always)]
     fn with_word<'a>(
         set: &'a mut [Self; WAYS],
@@ -171,8 +177,9 @@ impl<A: Address> Refused<A> {
     }
 }
 
-/// Whether the word by which the only limit of the policy of this scope refused a source refuses it again, which is counted. The
-/// set that the source has is asked for where the filter knows the source.
+/// Whether the word by which the only limit of the policy of this scope refused a source refuses it
+/// again, which is counted. The set that the source has is asked for where the filter knows the
+/// source.
 #[inline(always)]
 pub fn is_refused_again<'a, A: Address>(
     filter: &mut Filter,
@@ -200,7 +207,8 @@ pub fn is_refused_again<'a, A: Address>(
     is_refused
 }
 
-/// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
+/// Keeps the word by which the only limit of the policy of this scope refused a packet of a source,
+/// which is counted next.
 #[inline(always)]
 pub fn keep_word<A: Address>(
     filter: &mut Filter,
@@ -213,14 +221,16 @@ pub fn keep_word<A: Address>(
     Refused::keep_word(set, source, scope, word);
 }
 
-/// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table is asked nevertheless: else its
-/// source would be one that was not seen for long, and the first to be evicted.
+/// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table
+/// is asked nevertheless: else its source would be one that was not seen for long, and the first to
+/// be evicted.
 #[inline(always)]
 pub const fn may_refuse(now: Instant) -> bool {
     now.as_nanos() & 0x7000 != 0
 }
 
-/// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they cost a packet a comparison.
+/// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they
+/// cost a packet a comparison.
 const ASKED_NS: u64 = 1 << 30;
 
 /// Until when words are looked up if one is stored at `now`. `None` if that is hardly later than

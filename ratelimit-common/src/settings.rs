@@ -9,8 +9,9 @@ use crate::{
     layout::POLICIES_MAX,
 };
 
-/// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
-/// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
+/// One word, so that a change of several settings is seen whole or not at all. It holds flags, the
+/// index of the policy for sources that no list entry gives another one, and that of the node's
+/// policy. It also holds the generation of the other tables that is in force.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -24,8 +25,9 @@ pub enum OverBudget {
     Pass,
     /// They are dropped.
     Drop,
-    /// They are charged to the overflow bucket of their sources. This stays beside the two others: it alone bounds what late sources send
-    /// and still lets some of each prefix through, as the limits of one source.
+    /// They are charged to the overflow bucket of their sources. This stays beside the two others:
+    /// it alone bounds what late sources send and still lets some of each prefix through, as the
+    /// limits of one source.
     Aggregate,
 }
 
@@ -64,8 +66,9 @@ const CHALLENGE_TARGETS: u32 = 1 << 27;
 const FILLED: u32 = 1 << 28;
 
 impl Settings {
-    /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
-    /// is the precise one, and there are no classes, no wider prefixes, no policies that ban and no limits of the node.
+    /// The settings that the daemon writes: the index of the default policy, and whether everything
+    /// is a dry run. The clock is the precise one, and there are no classes, no wider prefixes, no
+    /// policies that ban and no limits of the node.
     pub const fn new(default_policy: u32, observe: bool) -> Self {
         let settings = Self(index(default_policy) << DEFAULT_POLICY_SHIFT).with(FILLED);
         if observe {
@@ -95,7 +98,8 @@ impl Settings {
         self.with(CLASSES)
     }
 
-    /// The same with classes that ask for more [properties](crate::class::Property) than protocol and ports, or not.
+    /// The same with classes that ask for more [properties](crate::class::Property) than protocol
+    /// and ports, or not.
     pub const fn asking_headers(self, asks: bool) -> Self {
         if asks {
             self.with(HEADERS)
@@ -192,8 +196,9 @@ impl Settings {
         }
     }
 
-    /// The same where not all connections are challenged, but those to some [targets](crate::challenge::Targets). SYNs to ports that serve DNS may
-    /// be challenged wherever they go.
+    /// The same where not all connections are challenged, but those to some
+    /// [targets](crate::challenge::Targets). SYNs to ports that serve DNS may be challenged
+    /// wherever they go.
     pub const fn with_challenge_targets(self) -> Self {
         self.with(CHALLENGE_TARGETS)
     }
@@ -208,12 +213,14 @@ impl Settings {
         self.with(SPARES_ALL_BUT_TCP)
     }
 
-    /// The same where it asks nothing of packets that are neither whole segments of TCP nor datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
+    /// The same where it asks nothing of packets that are neither whole segments of TCP nor
+    /// datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
     pub const fn sparing_all_but_tcp_and_dns(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP_AND_DNS)
     }
 
-    /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest.
+    /// The same where verified sources draw first from the limits of the node, and leave a
+    /// [floor](crate::node::left_alone) to the rest.
     pub const fn preferring_verified(self) -> Self {
         self.with(PREFERS_VERIFIED)
     }
@@ -224,7 +231,8 @@ impl Settings {
         self.uses::<{ Feature::PrefersVerified as u8 }>()
     }
 
-    /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to others.
+    /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to
+    /// others.
     #[inline(always)]
     pub const fn leaving_reserve(self) -> Self {
         self.with(LEAVES_RESERVE)
@@ -310,13 +318,15 @@ impl Settings {
         (self.0 >> DEFAULT_POLICY_SHIFT) as u32 & POLICY_MASK
     }
 
-    /// Whether packets that would be dropped are counted and passed: all of them, or those of the interface.
+    /// Whether packets that would be dropped are counted and passed: all of them, or those of the
+    /// interface.
     #[inline(always)]
     pub fn observe(self) -> bool {
         self.has(OBSERVE) || self.observes_here()
     }
 
-    /// Whether that is so by the rule of the interface: then nothing that its packets do has an effect on other interfaces.
+    /// Whether that is so by the rule of the interface: then nothing that its packets do has an
+    /// effect on other interfaces.
     #[inline(always)]
     pub fn observes_here(self) -> bool {
         features::is_enabled::<{ Feature::Interfaces as u8 }>() && self.has(OBSERVE_HERE)
@@ -328,7 +338,8 @@ impl Settings {
         self.uses::<{ Feature::Interfaces as u8 }>()
     }
 
-    /// Whether every packet passes, whatever else is said of it, until the time that the tables have for that.
+    /// Whether every packet passes, whatever else is said of it, until the time that the tables
+    /// have for that.
     #[inline(always)]
     pub const fn pass_all(self) -> bool {
         self.has(PASS_ALL)
@@ -426,7 +437,8 @@ impl Settings {
         self.has(SPARES_ALL_BUT_TCP)
     }
 
-    /// Whether it asks nothing of packets that are neither whole segments of TCP nor datagrams to the port of DNS.
+    /// Whether it asks nothing of packets that are neither whole segments of TCP nor datagrams to
+    /// the port of DNS.
     #[inline(always)]
     pub const fn spares_all_but_tcp_and_dns(self) -> bool {
         self.has(SPARES_ALL_BUT_TCP_AND_DNS)

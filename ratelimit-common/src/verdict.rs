@@ -27,7 +27,8 @@ pub enum PassReason {
     Unlimited = 4,
     /// Everything passes, by the word of an operator.
     PassAll = 5,
-    /// The source has no state, and the budget for new ones is spent: it passes, or its overflow bucket had room.
+    /// The source has no state, and the budget for new ones is spent: it passes, or its overflow
+    /// bucket had room.
     NewSources = 6,
     /// The packet is of a class that is exempt from limits.
     Exempt = 7,
@@ -74,9 +75,11 @@ pub enum DropReason {
     SourceToDestinationLimited = 14,
     /// The source is not verified: what asks for a connection was answered, and goes no further.
     Challenged = 15,
-    /// The frame ends in the headers of a tunnel that is looked into, or before the source address of the packet inside.
+    /// The frame ends in the headers of a tunnel that is looked into, or before the source address
+    /// of the packet inside.
     TunnelTruncated = 16,
-    /// More MPLS labels than are looked through, or a packet inside that begins too far behind the front.
+    /// More MPLS labels than are looked through, or a packet inside that begins too far behind the
+    /// front.
     TunnelDepth = 17,
     /// The policy of the source drops every packet.
     Policy = 18,
@@ -200,8 +203,8 @@ impl DropReason {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether the source itself is the reason: its neighbours are not its fault, and neither are those who fill the table.
-    /// A class is refused to every source.
+    /// Whether the source itself is the reason: its neighbours are not its fault, and neither are
+    /// those who fill the table. A class is refused to every source.
     #[inline(always)]
     pub const fn is_of_source(self) -> bool {
         !matches!(

@@ -12,8 +12,9 @@ const SETTLED: Millis = 10 * PERIOD;
 /// Then so long.
 const COUNTED: Millis = 30 * WINDOW;
 
-/// How much of a limit with a long window is admitted of a source that asks for ten times as much. It goes to another node at random, but
-/// stays so long at least, and up to `varies` longer; in thousandths.
+/// How much of a limit with a long window is admitted of a source that asks for ten times as much.
+/// It goes to another node at random, but stays so long at least, and up to `varies` longer; in
+/// thousandths.
 ///
 /// # Errors
 /// More than the limit was used of the windows that were running on the nodes.

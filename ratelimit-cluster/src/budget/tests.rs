@@ -112,7 +112,8 @@ proptest! {
         prop_assert!(parts.iter().zip(&wishes).all(|(part, wish)| *part >= wish.claim));
     }
 
-    /// This is what the budgets rest on: who knows less of the others, and takes it for the worst, takes less.
+    /// This is what the budgets rest on: who knows less of the others, and takes it for the worst,
+    /// takes less.
     #[test]
     fn more_claim_or_demand_of_one_never_raises_the_part_of_another(
         (amount, wishes) in any_wishes(), is_equal in any::<bool>(), which in any::<prop::sample::Index>(), is_known in any::<bool>(),
@@ -223,12 +224,14 @@ fn a_node_tells_what_the_others_have_and_why_it_does_not_know() {
     assert_eq!(two.nodes[0].others(&vec![7]), None);
 }
 
-/// What a node answers to reports of one period: two nodes know each other and a limit of 1,000 for the key 7.
+/// What a node answers to reports of one period: two nodes know each other and a limit of 1,000 for
+/// the key 7.
 fn answers(reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
     answers_in(0, reports)
 }
 
-/// The same of a node that has `context` in common with others by now, and had 0 when the period began.
+/// The same of a node that has `context` in common with others by now, and had 0 when the period
+/// began.
 fn answers_in(context: u64, reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
     let mut two = Two::new();
     (0..8).for_each(|_| two.go_on(true));
@@ -278,7 +281,8 @@ fn a_claim_above_the_limit_divided_by_the_nodes_or_of_an_unknown_limit_is_refuse
         refused(&answers[0]);
         assert_eq!(answers[1], Ok(()));
     }
-    // A node that sees other members or limits may be right: its report counts for nobody who sees these.
+    // A node that sees other members or limits may be right: its report counts for nobody who sees
+    // these.
     let other = Report {
         view: 1,
         ..claims(8, 501)
@@ -381,7 +385,8 @@ fn who_does_not_hear_itself_drops_nobody() {
 #[test]
 fn a_view_that_was_tried_and_not_agreed_counts() {
     let mut all = cluster(3);
-    // Node 0 hears node 1 and itself and drops node 2; node 1 hears node 2 meanwhile, so nobody agrees.
+    // Node 0 hears node 1 and itself and drops node 2; node 1 hears node 2 meanwhile, so nobody
+    // agrees.
     for _ in 0..=GONE_AFTER {
         let views: Vec<_> = all.iter().map(Members::view).collect();
         for (to, from) in [(0, 0), (0, 1), (1, 1), (1, 2), (2, 1), (2, 2)] {

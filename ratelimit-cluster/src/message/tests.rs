@@ -301,7 +301,8 @@ fn a_revoked_node_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
 
-    /// What is signed can still be anything: nothing panics, and what can be read is read as it was written.
+    /// What is signed can still be anything: nothing panics, and what can be read is read as it was
+    /// written.
     #[test]
     fn any_bytes_are_read_or_refused(mut body in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..6, stored in any::<bool>()) {
         if let Some(first) = body.first_mut() {

@@ -1,6 +1,7 @@
 //! A node's own statements, divided by their subjects into parts that are stored each by itself.
 //!
-//! A part has some 512 statements, so that a new ban makes one small write, and a node that misses one reads one part.
+//! A part has some 512 statements, so that a new ban makes one small write, and a node that misses
+//! one reads one part.
 
 use std::collections::BTreeSet;
 

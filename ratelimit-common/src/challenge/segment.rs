@@ -70,8 +70,8 @@ pub fn upper<'a, A: Address>(
 }
 
 /// The segment in `frame`, a cursor at its beginning, given its upper layer. `None` if there is
-/// none, its header is incomplete, or it goes to a group, which cannot accept connections (RFC 9293,
-/// 3.9.2.3).
+/// none, its header is incomplete, or it goes to a group, which cannot accept connections (RFC
+/// 9293, 3.9.2.3).
 #[inline(always)]
 pub fn segment<A: Address>(
     frame: Cursor<'_>,

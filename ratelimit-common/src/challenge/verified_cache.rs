@@ -7,10 +7,12 @@ use crate::{Address, Family, Instant, address::words};
 /// How many a CPU keeps of each family. A power of two.
 const SLOTS: usize = 256;
 
-/// How long one is kept. So one that is pushed out of the table, or is no longer in it, is known for so long at most.
+/// How long one is kept. So one that is pushed out of the table, or is no longer in it, is known
+/// for so long at most.
 pub const KEPT_NS: u64 = 1_000_000_000;
 
-/// The sources that were found last, each in the slot of its address: its bits, and until when it is kept.
+/// The sources that were found last, each in the slot of its address: its bits, and until when it
+/// is kept.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct VerifiedCache {

@@ -2,7 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The sets of one limit. Words of different limits mean different things, so they never share a set.
+/// The sets of one limit. Words of different limits mean different things, so they never share a
+/// set.
 ///
 /// The same sets are a limit's in the table of either family.
 #[derive(
@@ -35,8 +36,9 @@ impl Region {
         self.first_set.saturating_add(self.sets)
     }
 
-    /// The index in the table of the set in which a source has its slot. It is the upper half of its tag, scaled to the sets by a
-    /// multiplication (Lemire, "Fast random integer generation in an interval", 2019).
+    /// The index in the table of the set in which a source has its slot. It is the upper half of
+    /// its tag, scaled to the sets by a multiplication (Lemire, "Fast random integer generation in
+    /// an interval", 2019).
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,

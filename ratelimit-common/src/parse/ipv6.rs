@@ -22,7 +22,8 @@ const ICMPV6: u8 = 58;
 const DESTINATION: u8 = 60;
 const MOBILITY: u8 = 135;
 
-/// Router solicitation, router advertisement, neighbour solicitation, neighbour advertisement, redirect (RFC 4861, 4).
+/// Router solicitation, router advertisement, neighbour solicitation, neighbour advertisement,
+/// redirect (RFC 4861, 4).
 const NEIGHBOUR_DISCOVERY: core::ops::RangeInclusive<u8> = 133..=137;
 /// A packet with this hop limit was sent on the link: routers decrement it (RFC 4861, 3.1).
 const HOP_LIMIT_ON_LINK: u8 = 255;

@@ -1,7 +1,7 @@
 //! Numbers in a network header that only classes use.
 
-/// Numbers of a network header, in one word: in several, LLVM keeps one of them where a pointer was, which the verifier does not
-/// follow.
+/// Numbers of a network header, in one word: in several, LLVM keeps one of them where a pointer
+/// was, which the verifier does not follow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Numbers(u32);
 
@@ -18,7 +18,8 @@ impl Numbers {
         self.0 >> 16
     }
 
-    /// The time to live or hop limit in the upper byte, the type of service or traffic class in the lower one.
+    /// The time to live or hop limit in the upper byte, the type of service or traffic class in the
+    /// lower one.
     #[inline(always)]
     pub const fn hops_and_service(self) -> u32 {
         self.0 & 0xffff

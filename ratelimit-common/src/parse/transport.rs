@@ -1,5 +1,5 @@
-//! The transport header, as far as classes ask for it, and a connection is known by. It is read only when some limit has a
-//! class, or a source may be banned.
+//! The transport header, as far as classes ask for it, and a connection is known by. It is read
+//! only when some limit has a class, or a source may be banned.
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
@@ -52,10 +52,12 @@ pub enum Fragment {
     First = 1,
     /// A later fragment, without a header.
     Later = 2,
-    /// A first part that ends before the flags of a TCP header (RFC 1858, 3), or before the end of that of UDP, ICMP, SCTP or DCCP.
+    /// A first part that ends before the flags of a TCP header (RFC 1858, 3), or before the end of
+    /// that of UDP, ICMP, SCTP or DCCP.
     Tiny = 3,
-    /// A first part that has a header of UDP or ICMP, and is [tiny](Self::Tiny) for protocols with a longer one. Whether it is, is asked for
-    /// where the protocol is: each comparison with one costs the verifier a path through all that follows.
+    /// A first part that has a header of UDP or ICMP, and is [tiny](Self::Tiny) for protocols with
+    /// a longer one. Whether it is, is asked for where the protocol is: each comparison with one
+    /// costs the verifier a path through all that follows.
     Short = 5,
 }
 
@@ -366,8 +368,8 @@ impl UpperLayer {
         self.0 >> PROTOCOL_SHIFT == UDP as u32
     }
 
-    /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to. The protocol is one that
-    /// has ports. `None` where they are cut off.
+    /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to.
+    /// The protocol is one that has ports. `None` where they are cut off.
     #[inline(always)]
     pub fn ports(&self, frame: Cursor<'_>) -> Option<[[u8; 2]; 2]> {
         let mut cursor = frame;
@@ -376,7 +378,8 @@ impl UpperLayer {
         Some([header.source, header.destination])
     }
 
-    /// The segment of TCP in `frame`, a cursor at its front. The protocol is that. `None` where its front is cut off.
+    /// The segment of TCP in `frame`, a cursor at its front. The protocol is that. `None` where its
+    /// front is cut off.
     #[inline(always)]
     pub fn segment_front<'a>(&self, frame: Cursor<'a>) -> Option<&'a SegmentFront> {
         let mut cursor = frame;
@@ -432,7 +435,8 @@ impl UpperLayer {
                 .with(Kind::SYN, header.flags & (SYN | ACK) == SYN)
                 .with(Kind::INVALID, is_invalid(header.flags)),
             None if self.fragment() == Fragment::Whole => kind,
-            // Flags that are not in this part may be any, also where it is the frame that ends before them.
+            // Flags that are not in this part may be any, also where it is the frame that ends
+            // before them.
             _ => Kind::new(TCP, Fragment::Tiny)
                 .with(Kind::SYN, true)
                 .with(Kind::INVALID, true),
@@ -539,7 +543,8 @@ mod tests {
             (50, 0),
         ] {
             for bytes in 0..=20 {
-                // A part that others follow ends at a multiple of 8 bytes: it does not matter where a header of 12 ends.
+                // A part that others follow ends at a multiple of 8 bytes: it does not matter where
+                // a header of 12 ends.
                 let least = if least == 12 { 14 } else { least };
                 let is_tiny = Fragment::first(bytes).of(protocol) == Fragment::Tiny;
                 assert_eq!(is_tiny, bytes < least, "{protocol}: {bytes} bytes");

@@ -1,7 +1,8 @@
 //! The packet inside of a tunnel, where its source is the one to judge.
 //!
-//! One tunnel is looked into: of a tunnel inside of a tunnel, the source of the one inside is that of the packet. What cannot be looked
-//! into is judged by its own source: later fragments, other protocols inside, and headers that are not those of the tunnel.
+//! One tunnel is looked into: of a tunnel inside of a tunnel, the source of the one inside is that
+//! of the packet. What cannot be looked into is judged by its own source: later fragments, other
+//! protocols inside, and headers that are not those of the tunnel.
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
@@ -18,8 +19,9 @@ use crate::{Cursor, DropReason, Flow, Ipv6, flow::Content};
 /// The most MPLS labels that are looked through.
 pub const MPLS_LABELS_MAX: usize = 8;
 
-/// The packet inside begins at most so far behind the front of a frame, as the verifier wants to see. That is behind two VLAN tags, IPv6,
-/// UDP, GENEVE with all options that it can have, and a tagged frame, with a hundred bytes of extension headers.
+/// The packet inside begins at most so far behind the front of a frame, as the verifier wants to
+/// see. That is behind two VLAN tags, IPv6, UDP, GENEVE with all options that it can have, and a
+/// tagged frame, with a hundred bytes of extension headers.
 pub const INNER_OFFSET_MAX: u16 = 471;
 
 const IPV4_IN_IP: u8 = 4;
@@ -187,7 +189,8 @@ impl Tunnels {
             return Inner::NONE;
         }
         let end = u32::from(packet.offset()).wrapping_add(bytes);
-        // Behind its end a frame may be padded with anything, which is not what a first part has there once it is put together.
+        // Behind its end a frame may be padded with anything, which is not what a first part has
+        // there once it is put together.
         let is_cut = upper.is_udp() && upper.part() == Fragment::Tiny;
         if is_cut || u32::from(upper.offset()) > end {
             return Inner::TRUNCATED;
@@ -317,7 +320,8 @@ impl Inner {
 const OFFSET_MASK: u32 = 511;
 const _: () = assert!(INNER_OFFSET_MAX as u32 + ipv6::HEADER_BYTES as u32 == OFFSET_MASK);
 
-/// Moves to the network header of the packet that is judged: behind the headers of the link layer, or to the one inside of a tunnel.
+/// Moves to the network header of the packet that is judged: behind the headers of the link layer,
+/// or to the one inside of a tunnel.
 ///
 /// # Errors
 ///

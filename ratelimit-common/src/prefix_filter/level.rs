@@ -18,7 +18,8 @@ pub struct Level {
     pub(super) lengths: u8,
     /// How many bits the filter of networks has; those of the filter of prefixes are the rest.
     pub(super) networks: u8,
-    /// The bit of a wide word that says that this level has something; that of the wide level is never asked for.
+    /// The bit of a wide word that says that this level has something; that of the wide level is
+    /// never asked for.
     pub(super) announced_by: u8,
 }
 
@@ -69,7 +70,8 @@ impl Level {
         first.wrapping_add(address.region(self.bits, width))
     }
 
-    /// The bits of the prefix of `length` whose first address is `address`, in the word of `network`.
+    /// The bits of the prefix of `length` whose first address is `address`, in the word of
+    /// `network`.
     pub(super) fn mark<A: Address>(self, network: A, address: A, length: u8) -> u64 {
         let length_bit = bit(self.longest.saturating_sub(length).into());
         length_bit | self.network_bits(network) | self.prefix_bits(address, length)
@@ -111,7 +113,8 @@ impl Level {
         word & self.length_bits() != 0 && word & network == network
     }
 
-    /// The longest of the level's prefixes around `address` that `lookup` knows, where `word` is that of the address.
+    /// The longest of the level's prefixes around `address` that `lookup` knows, where `word` is
+    /// that of the address.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "at most 128")]
     pub fn longest_match<A: Address, T>(
@@ -139,8 +142,8 @@ impl Level {
         None
     }
 
-    /// What of `address` the answer of [`longest_match`](Self::longest_match) depends on: its prefix of the longest length that
-    /// `word` knows.
+    /// What of `address` the answer of [`longest_match`](Self::longest_match) depends on: its
+    /// prefix of the longest length that `word` knows.
     #[inline(always)]
     pub fn front<A: Address>(self, word: u64, address: A) -> A {
         let lengths = word & self.length_bits();
@@ -176,7 +179,8 @@ pub const fn bit(place: u64) -> u64 {
 /// Two of `range` bits, which may be the same, for a number that is as good as random.
 #[inline(always)]
 fn two_bits(number: u32, range: u8) -> u64 {
-    // The upper half of a product spreads a number over a range, and the lower half is as good as another number.
+    // The upper half of a product spreads a number over a range, and the lower half is as good as
+    // another number.
     let product = u64::from(number).wrapping_mul(range.into());
     let again = (product & u64::from(u32::MAX)).wrapping_mul(range.into());
     bit(product >> 32) | bit(again >> 32)

@@ -109,7 +109,8 @@ pub fn for_some_parts<K: Pod, P: Pod>(
         let mut values = Vec::<P>::with_capacity(keys.capacity() * parts);
         let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
         let answer = lookup(map, place.bytes(), &mut next, &mut keys, &mut values);
-        // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are valid for any bytes.
+        // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are
+        // valid for any bytes.
         unsafe { values.set_len(keys.len() * parts) };
         for (key, value) in keys.into_iter().zip(values.chunks_exact(parts)) {
             visit(key, value);
@@ -213,7 +214,8 @@ fn lookup<K: Pod, P: Pod>(
     });
     let errno = error.as_ref().and_then(io::Error::raw_os_error);
     if matches!(errno, None | Some(libc::ENOENT)) {
-        // SAFETY: the kernel wrote the number of elements that it filled, which are valid for any bytes.
+        // SAFETY: the kernel wrote the number of elements that it filled, which are valid for any
+        // bytes.
         unsafe { keys.set_len(filled.min(capacity)) };
     }
     error.map_or(Ok(()), Err)

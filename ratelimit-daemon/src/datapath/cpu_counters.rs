@@ -1,4 +1,5 @@
-//! Counters that each CPU keeps for itself. Many of them are read in one system call (kernel 5.13, commit f008d732ab18).
+//! Counters that each CPU keeps for itself. Many of them are read in one system call (kernel 5.13,
+//! commit f008d732ab18).
 
 use std::{
     io,

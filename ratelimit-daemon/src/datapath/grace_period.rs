@@ -9,7 +9,8 @@ const LONG_ENOUGH: Duration = Duration::from_millis(20);
 
 /// Waits until every packet that a program was judging when this was called has its verdict.
 ///
-/// A program runs in an RCU section, and the kernel waits for those of all CPUs before it answers (`kernel/sched/membarrier.c`).
+/// A program runs in an RCU section, and the kernel waits for those of all CPUs before it answers
+/// (`kernel/sched/membarrier.c`).
 pub fn wait() {
     if membarrier(MembarrierCommand::Global).is_err() {
         thread::sleep(LONG_ENOUGH);
