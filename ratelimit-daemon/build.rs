@@ -1,11 +1,12 @@
 //! Builds the BPF objects of `ratelimit-ebpf`, which `loader::object` embeds.
 //!
-//! `aya-build` would do it with a nightly compiler, its own flags and the `release` profile. The program is built by stable,
-//! with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo build -p ratelimit-ebpf
-//! --features program` by hand gives the same object. It is built twice: with the code of all features, and lean, with the
-//! code of those that most configurations use.
+//! `aya-build` would use a nightly compiler, its own flags and the `release` profile. The program
+//! is built by stable, with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo
+//! build -p ratelimit-ebpf --features program` by hand gives the same object. It is built twice:
+//! with the code of all features, and lean, with the code of those that most configurations use.
 //!
-//! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
+//! It installs nothing: if something is missing, the error names it, and `cargo xtask setup`
+//! installs it.
 
 use std::{
     env,
@@ -25,10 +26,10 @@ const LEAN: &str = "lean";
 /// The object of the program that others call.
 const ENTRY: &str = "entry";
 
-/// How the names of sections with debugging information, and of their relocations, begin.
+/// The prefixes of sections with debugging information and their relocations.
 const DWARF: [&[u8]; 2] = [b".debug_", b".rel.debug_"];
 
-/// How LLVM calls the labels that inline assembly jumps to.
+/// The prefix of labels that inline assembly jumps to.
 const LABEL: &[u8] = b"LBB";
 
 /// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
-use ratelimit_core::lists::{self, Format, Line, Reading, Source, Vetting};
+use ratelimit_core::lists::{self, Format, Line, Reading, ListText, Vetting};
 use strum::VariantArray;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn read(format: Option<Format>, bytes: &[u8]) -> Option<Reading> {
-    let source = Source {
+    let source = ListText {
         name: "list",
         bytes,
         now: Timestamp::UNIX_EPOCH,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_cluster::budget::{Count, Division, Held, Limit, Share};
+use ratelimit_cluster::budget::{Count, Division, Limit, Share, WindowUsage};
 use ratelimit_cluster::cluster::Host;
 use ratelimit_cluster::message::Secret;
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
@@ -223,11 +223,11 @@ impl Host<Key> for Kernel {
             .collect()
     }
 
-    fn held(&self, key: &Key, later: Millis) -> Held {
+    fn held(&self, key: &Key, later: Millis) -> WindowUsage {
         let window = self.windows.get(key).copied().unwrap_or_default();
         let (now, then) = (self.monotonic, self.monotonic + later);
         let is_ending = window.end <= then;
-        Held {
+        WindowUsage {
             then: window.used(then),
             ending: if is_ending { window.used(now) } else { 0 },
         }

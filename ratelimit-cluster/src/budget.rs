@@ -77,7 +77,7 @@ pub struct Count<K> {
 
 /// The usage of a key's windows on a node, if no further packets arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct WindowUsage {
     /// The usage of the window that will be running when the next period begins.
     pub then: u64,
     /// The usage of a window that ends before, if any.

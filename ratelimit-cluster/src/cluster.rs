@@ -12,7 +12,7 @@ pub use send::Outgoing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::budget::{Budget, Count, Held, Limit};
+use crate::budget::{Budget, Count, Limit, WindowUsage};
 use crate::cluster_clock::ClusterClock;
 use crate::key::Key;
 use crate::message::Secret;
@@ -49,7 +49,7 @@ pub trait Host<K>: Guard<K> {
     fn counts(&mut self) -> Vec<Count<K>>;
 
     /// Returns the usage of a key's windows from now until `later` milliseconds from now.
-    fn held(&self, key: &K, later: Millis) -> Held;
+    fn held(&self, key: &K, later: Millis) -> WindowUsage;
 }
 
 /// One node of a cluster.
@@ -166,8 +166,8 @@ impl<K: Key> Cluster<K> {
     /// Returns the end of this node's own statement, if no node has lifted it.
     pub fn own_end(&self, now: Now, subject: &Subject<K>) -> Option<Millis> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
-        let mut sayers = self.statements.sayers(subject, now.wall, counts);
-        let own = sayers.find(|(node, _)| **node == self.config.node);
+        let mut authors_in_force = self.statements.authors_in_force(subject, now.wall, counts);
+        let own = authors_in_force.find(|(node, _)| **node == self.config.node);
         own.map(|(_, until)| until)
     }
 
@@ -288,14 +288,16 @@ impl<K: Key> Cluster<K> {
             // A revocation by this host is decisive, and a node that it revoked has no vote.
             let own = |node: &NodeName| {
                 let of_node = Subject::Node(node.clone());
-                let mut sayers = self.statements.sayers(&of_node, wall, |_| true);
-                sayers.any(|(node, _)| node == me)
+                let mut authors_in_force =
+                    self.statements.authors_in_force(&of_node, wall, |_| true);
+                authors_in_force.any(|(node, _)| node == me)
             };
             let counts = |node: &NodeName| node == me || !own(node);
-            let sayers = self.statements.sayers(&subject, wall, counts);
-            let sayers: Vec<_> = sayers.map(|(node, _)| node).collect();
+            let authors_in_force = self.statements.authors_in_force(&subject, wall, counts);
+            let authors_in_force: Vec<_> = authors_in_force.map(|(node, _)| node).collect();
             *name != me
-                && (sayers.contains(&me) || sayers.len() >= self.config.bounds.revokers.max(1))
+                && (authors_in_force.contains(&me)
+                    || authors_in_force.len() >= self.config.bounds.revokers.max(1))
         };
         let revoked: BTreeSet<_> = self
             .stated_nodes

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ratelimit_cluster::budget::{Count, Held, Limit};
+use ratelimit_cluster::budget::{Count, Limit, WindowUsage};
 use ratelimit_cluster::message::{Refusal, Secret};
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
 use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
@@ -37,8 +37,8 @@ impl Host<Key> for Protects7 {
         Vec::new()
     }
 
-    fn held(&self, _: &Key, _: u64) -> Held {
-        Held::default()
+    fn held(&self, _: &Key, _: u64) -> WindowUsage {
+        WindowUsage::default()
     }
 }
 

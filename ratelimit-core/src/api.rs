@@ -184,7 +184,7 @@ pub struct Changed {
     pub absent: Vec<Prefix>,
     /// Bans by lists or by wider prefixes that still cover an unbanned prefix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<Held>,
+    pub held: Vec<RemainingBan>,
     /// When the added entries expire; unset if they are permanent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
@@ -252,7 +252,7 @@ pub struct LimitsNow {
 
 /// A ban that still covers an unbanned prefix.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct Held {
+pub struct RemainingBan {
     /// The prefix that was unbanned.
     pub prefix: Prefix,
     /// The prefix of the remaining ban: the same or a wider one.

@@ -1,4 +1,5 @@
-//! Who did something: the user that the kernel vouches for, and beside it, as a claim, the user of `sudo`: `root (sudo alice)`.
+//! The author of a change: the user that the kernel vouches for, followed by the user of `sudo` as
+//! a claim: `root (sudo alice)`.
 
 const BEGIN: &str = " (sudo ";
 const END: char = ')';

@@ -144,7 +144,7 @@ impl BanSpec {
         self.after.get()
     }
 
-    /// How long the ban of a source is that was banned `level` times before.
+    /// Returns the length of a ban for a source that was banned `level` times before.
     ///
     /// ```
     /// use std::{num::NonZeroU32, time::Duration};
@@ -165,7 +165,8 @@ impl BanSpec {
         length.map_or(self.length_max, |length| length.min(self.length_max))
     }
 
-    /// How long a source must be quiet, from the end of its last ban, for that to be forgotten: as long as the longest ban.
+    /// How long a source must be quiet after the end of its last ban until its history is
+    /// forgotten: as long as the longest ban.
     pub const fn forgotten_after(&self) -> Duration {
         self.length_max
     }

@@ -17,17 +17,17 @@ use crate::{
 /// The most destinations, of both families.
 pub const DESTINATIONS_MAX: usize = TARGETS_MAX;
 
-/// How it is written that all sources have to prove themselves.
+/// The text for challenging all sources.
 pub const ALWAYS: &str = "always";
-/// How it is written that none has to.
+/// The text for challenging none.
 pub const NEVER: &str = "never";
 
 /// When sources have to prove themselves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Challenge {
-    /// Those that ask for TCP connections: beyond how many of these in a second.
+    /// When sources are challenged for TCP connections: above a rate per second.
     pub connections: When,
-    /// Those that ask a DNS server: beyond how many datagrams in a second.
+    /// When sources are challenged for DNS queries: above a rate per second.
     pub queries: When,
     /// The destinations to which connections are challenged; all where none is named.
     pub destinations: Vec<Prefix>,
@@ -67,11 +67,12 @@ impl Way {
 }
 
 impl Challenge {
-    /// The rules as the datapath reads them, where `cpus` CPUs draw shares, and `number` has the number of a class of the catalogue.
+    /// Compiles the rules for the datapath. `cpus` CPUs draw shares, and `number` returns the
+    /// number of a class in the catalogue.
     ///
     /// # Panics
     ///
-    /// When a number is none that the configuration takes.
+    /// If a number is outside the range that the configuration permits.
     pub fn compile(
         &self,
         cpus: u32,
@@ -104,7 +105,7 @@ impl Challenge {
         })
     }
 
-    /// The classes of which SYNs are challenged; all where there is none.
+    /// Returns the classes of challenged SYNs. Empty for all.
     pub fn classes(&self, catalogue: &Catalogue) -> impl Iterator<Item = Class> {
         let selected = self.classes.iter();
         let selected = selected.map(|name| catalogue.select(&Match::Named(name.clone())));
@@ -114,7 +115,8 @@ impl Challenge {
         })
     }
 
-    /// What connections are challenged to: `198.51.100.0/24, port 443`; `None` where that is all.
+    /// Describes the targets of challenged connections: `198.51.100.0/24, port 443`. `None` for
+    /// all.
     pub fn to(&self) -> Option<String> {
         let mut named: Vec<String> = self.destinations.iter().map(Prefix::to_string).collect();
         if !self.connection_ports.is_empty() {
@@ -157,12 +159,12 @@ impl Challenge {
     }
 }
 
-/// The ports as the datapath has them: 0 is none.
+/// Returns the ports in the format of the datapath: 0 is none.
 fn in_array(ports: &[u16]) -> [u16; PORTS_MAX] {
     std::array::from_fn(|place| ports.get(place).copied().unwrap_or_default())
 }
 
-/// What SYNs are challenged: ` of class web to 198.51.100.7, port 443`; nothing where all are.
+/// Describes the challenged SYNs: ` of class web to 198.51.100.7, port 443`. Empty for all.
 pub fn narrowed(classes: Option<&str>, to: Option<&str>) -> String {
     let part = |word, it: Option<&str>| it.map_or_else(String::new, |it| format!(" {word} {it}"));
     part("of", classes) + &part("to", to)

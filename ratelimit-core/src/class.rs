@@ -301,7 +301,8 @@ impl Class {
         }
     }
 
-    /// The class in parts of which each can be told by the values of all properties, each by itself: its destinations may take several.
+    /// Splits the class into parts, each of which can be matched by the values of its properties
+    /// independently. Several are needed only for destinations.
     pub fn by_destination(&self) -> Vec<Self> {
         let Some(prefixes) = &self.0.destination else {
             return vec![self.clone()];

@@ -58,7 +58,7 @@ use crate::{
     rules::{CountedPolicy, Rules, Statement},
 };
 
-/// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
+/// Seeds for tags in a simulation, which must be reproducible. The daemon draws random ones.
 const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
 
 /// Why the datapath cannot hold what is intended.
@@ -106,8 +106,13 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Those of `candidates`, runtime limits, because of which it came: the youngest, where no single ones are to blame.
-    pub fn to_leave_out(&self, intent: &Intent, candidates: &BTreeSet<Target>) -> Option<Target> {
+    /// Returns the one of `candidates`, runtime limits, that caused the error: the youngest if none
+    /// can be singled out.
+    pub fn limit_to_suspend(
+        &self,
+        intent: &Intent,
+        candidates: &BTreeSet<Target>,
+    ) -> Option<Target> {
         let mut candidates = candidates
             .iter()
             .filter_map(|target| Some((target, intent.limits_of(*target)?)));
@@ -126,7 +131,7 @@ impl CompileError {
 }
 
 /// A table that is pinned: its sets, and the policies that have regions in it.
-pub struct HeldTable {
+pub struct ExistingTable {
     /// Of each family.
     pub sets: u32,
     /// By index.
@@ -134,10 +139,10 @@ pub struct HeldTable {
 }
 
 /// The current contents of the datapath.
-pub struct Held<'a> {
+pub struct CurrentTables<'a> {
     /// The policies by index.
     pub policies: &'a BTreeMap<u32, Policy>,
-    /// Those that have retired: no packet is led to them, and their state is still there.
+    /// Retired policies: no entry names them, but their state remains.
     pub retired: &'a BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: &'a ClassTables,
@@ -145,13 +150,13 @@ pub struct Held<'a> {
     pub settings: Settings,
     /// The sets of the table, where the store is `compact`.
     pub sets: Option<u32>,
-    /// The scopes that are to be moved to larger regions of it.
+    /// Scopes to be moved to larger regions.
     pub moving: BTreeSet<u32>,
     /// When other rates of token buckets begin.
     pub now: Instant,
 }
 
-/// What of a `compact` table is not as it is to stay.
+/// The temporary parts of a `compact` table.
 #[derive(Clone, Debug, Default)]
 pub struct Unsettled {
     /// The scopes that have small regions until others have retired.
@@ -163,17 +168,17 @@ pub struct Unsettled {
 /// Policies that may have retired and keep their state.
 const RETIRED_MAX: usize = 64;
 
-/// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
-/// of the node.
+/// Assigns an index to each wanted policy and a number to each class, and drops all others. `cpus`
+/// share the limits of the node.
 ///
 /// # Errors
 ///
-/// When no index or number is free, there is no room, or a limit counts a class that there is not.
+/// If no index or number is free, there is no room, or a limit counts an unknown class.
 pub fn compile_policies(
     policies: &mut Policies,
     classes: &mut ClassNumbers,
     intent: &Intent,
-    held: &Held<'_>,
+    held: &CurrentTables<'_>,
     cpus: u32,
 ) -> Result<Unsettled, CompileError> {
     let wanted = intent.policies();
@@ -241,7 +246,7 @@ pub fn compile_policies(
         let terms = terms(&named.policy, &named.limits);
         named.policy = named.policy.on_terms(terms);
     }
-    // Those of established connections first: the others say at which index theirs is.
+    // Policies of established connections first, because the others contain their indices.
     let mut compiled: Vec<_> = wanted.iter().zip(compiled).collect();
     compiled.sort_by_key(|(policy, _)| policy.role != Role::Established);
     for (policy, mut named) in compiled {
@@ -276,7 +281,7 @@ fn share_words(compiled: &mut [Named]) {
 }
 
 /// The policies that have retired and whose limits did not come back.
-fn still_retired(held: &Held<'_>, compiled: &[Named]) -> BTreeMap<u32, Policy> {
+fn still_retired(held: &CurrentTables<'_>, compiled: &[Named]) -> BTreeMap<u32, Policy> {
     let parts = compiled.iter().flat_map(Named::parts);
     let scopes: BTreeSet<u32> = parts.map(|part| part.policy.scope()).collect();
     let retired = held.retired.iter();
@@ -284,8 +289,9 @@ fn still_retired(held: &Held<'_>, compiled: &[Named]) -> BTreeMap<u32, Policy> {
     retired.map(|(index, policy)| (*index, *policy)).collect()
 }
 
-/// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of runtime limits, that of the policy
-/// around it. So what sources have used stays used when they get limits of their own, and when these go.
+/// Returns the names of the policies whose state each of `wanted` uses: its own, that of its base,
+/// or for runtime limits that of the policy around it. So usage is kept when sources get their own
+/// limits, and when these are removed.
 fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a str> {
     let by_name: HashMap<&str, &WantedPolicy<'_>> = wanted
         .iter()
@@ -304,9 +310,9 @@ fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a st
     states.collect()
 }
 
-/// Adds the policies that retire with this change: those with regions in a table, and those whose words go by a clock of their own. Those of
-/// destinations and interfaces do as well, whose words have a slot.
-fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
+/// Adds the policies that retire with this change: those with regions in a table, and those with
+/// their own clock. Also those of destinations and interfaces, whose words have a slot.
+fn retire(held: &CurrentTables<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
     let live = policies.by_index();
     let mut scopes: BTreeSet<u32> = live
         .values()
@@ -335,7 +341,7 @@ fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Poli
 /// Gives the limits of all policies but the node's their regions.
 fn place(
     sets: u32,
-    held: &Held<'_>,
+    held: &CurrentTables<'_>,
     wanted: &[WantedPolicy<'_>],
     compiled: &mut [Named],
     intent: &Intent,
@@ -361,10 +367,10 @@ fn place(
 
 /// The sets that a table is to have where `wanted` would do, and `held` is there from before. It keeps its own, if all that is intended
 /// fits into it, it was not made for fewer sources, and it is not far too large. A table of another size begins empty.
-pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
+pub fn sets_beside(intent: &Intent, wanted: u32, held: &ExistingTable) -> u32 {
     let (mut policies, mut classes) = Default::default();
     let mut compile = |before: &BTreeMap<u32, Policy>, unsettled: Unsettled| {
-        let beside = Held {
+        let beside = CurrentTables {
             policies: before,
             retired: &unsettled.retired,
             classes: &ClassTables::default(),
@@ -546,7 +552,7 @@ fn require_shareable(policy: &str, limit: &LimitSpec, config: &Config) -> Result
     })
 }
 
-/// What interfaces have of their own, by name.
+/// Returns the rules of interfaces, by name.
 fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, InterfaceRule> {
     let rules = config.interfaces.iter().map(|interface| {
         let policy = interface.policy.as_deref().filter(|name| *name != DEFAULT);
@@ -640,7 +646,7 @@ impl Compiled {
         let mut classes = ClassNumbers::default();
         let is_compact = intent.config.source.store == StateStore::Compact;
         let sets = is_compact.then(|| table_sets(&intent));
-        let nothing = Held {
+        let nothing = CurrentTables {
             policies: &BTreeMap::new(),
             retired: &BTreeMap::new(),
             classes: &ClassTables::default(),
@@ -673,7 +679,8 @@ impl Compiled {
         self.config().clock == ClockWish::Coarse
     }
 
-    /// Whether nothing that is found by itself is done about a prefix: it is allowed, or meets what `[protected]` names.
+    /// Returns whether automatic findings about a prefix are ignored: it is allowed, or overlaps
+    /// `[protected]`.
     pub fn is_exempt(&self, prefix: Prefix) -> bool {
         let mut protected = self.intent.config.protected.iter();
         protected.any(|own| own.covers(prefix) || prefix.covers(*own))

@@ -47,7 +47,7 @@ struct Pool {
     /// Slots that were never used.
     unused: Range<u32>,
     free: VecDeque<u16>,
-    /// Those that packets under way may still count in.
+    /// Released slots in which packets under way may still count.
     resting: Vec<u16>,
 }
 
@@ -74,7 +74,7 @@ impl CounterSlots {
         slot.copied().unwrap_or_default()
     }
 
-    /// Gives an owner a slot, and answers it with the hash; `None` where it has one, or none is free.
+    /// Gives an owner a slot, and returns it with the hash. `None` if it has one, or none is free.
     pub fn take(&mut self, owner: Owner<'_>) -> Option<(u16, u64)> {
         let hash = self.hash(owner);
         if self.by_owner.contains_key(&hash) {
@@ -93,14 +93,15 @@ impl CounterSlots {
         Some((slot, hash))
     }
 
-    /// Takes the slot of an owner that is gone, and answers it. It is free after a [`rest`](Self::rest).
+    /// Releases the slot of an owner, and returns it. It can be reused after a
+    /// [`rest`](Self::rest).
     pub fn release(&mut self, owner: Owner<'_>) -> Option<u16> {
         let slot = self.by_owner.remove(&self.hash(owner))?;
         self.pool(slot).resting.push(slot);
         Some(slot)
     }
 
-    /// Takes the slots of all but these owners, and answers them.
+    /// Releases the slots of all other owners, and returns them.
     pub fn keep_only<'a>(&mut self, owners: impl IntoIterator<Item = Owner<'a>>) -> Vec<u16> {
         let owners: HashSet<u64> = owners.into_iter().map(|owner| self.hash(owner)).collect();
         let gone = |(hash, slot): (&u64, &u16)| (!owners.contains(hash)).then_some(*slot);

@@ -23,7 +23,7 @@ const EXCERPT_BEFORE_MAX: usize = 60;
 pub struct Problem {
     /// The error, without a full stop.
     pub message: String,
-    /// What to write instead, for people.
+    /// A correction, for people.
     pub hint: String,
     /// Replacement of the marked text, for programs; `None` if it requires a decision.
     pub replacement: Option<String>,

@@ -51,7 +51,7 @@ pub struct Metric<'a> {
     sample: String,
 }
 
-/// One family of metrics, to add samples to.
+/// A metric family, to which samples are added.
 pub struct Family<'a> {
     text: &'a mut String,
     /// The name of a sample.

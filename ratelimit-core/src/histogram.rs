@@ -1,4 +1,4 @@
-//! How long something took, counted in buckets.
+//! A histogram of durations.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ impl Histogram {
             })
     }
 
-    /// How many there were.
+    /// Returns the number of durations.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many seconds they took together.
+    /// Returns their sum in seconds.
     pub fn sum_seconds(&self) -> f64 {
         self.sum.as_secs_f64()
     }

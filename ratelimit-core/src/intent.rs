@@ -63,7 +63,7 @@ pub struct Intent {
     limited: BTreeMap<Prefix, LimitedRow>,
     /// Until when everything passes.
     pass_all: Option<Instant>,
-    /// How many bans are of detection.
+    /// The number of bans by detection.
     detected: usize,
     /// Entries that expire, soonest first.
     ends: BTreeSet<(Instant, Ending)>,
@@ -109,7 +109,7 @@ impl Edit {
         matches!(self, Self::Limits(..) | Self::Limited(..)) || self.is_config()
     }
 
-    /// Whose runtime limits it ends.
+    /// Returns the target whose runtime limits it removes, if any.
     pub fn ended_limits(&self) -> Option<Target> {
         let Self::Limits(target, None) = self else {
             return None;
@@ -122,7 +122,7 @@ impl Edit {
         matches!(self, Self::Config(_))
     }
 
-    /// Whether something is to be there.
+    /// Returns whether it adds something.
     pub fn adds(&self) -> bool {
         match self {
             Self::Ban(_, _, row) | Self::Allow(_, row) => row.is_some(),
@@ -142,7 +142,7 @@ impl Edit {
     }
 }
 
-/// A policy that is to be.
+/// A wanted policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedPolicy<'a> {
     /// Its name: in the configuration, or the prefix whose limits were set at runtime.
@@ -159,7 +159,7 @@ pub struct WantedPolicy<'a> {
     pub observe: bool,
     /// Whether the further limits are a dry run.
     pub further_observe: bool,
-    /// Whose limits they are.
+    /// The role of its limits.
     pub role: Role,
     /// When a source that keeps exceeding the limits is banned.
     pub ban: Option<BanSpec>,
@@ -213,7 +213,8 @@ impl Intent {
         }
     }
 
-    /// What sets policies, under another configuration: no bans, allows and lists.
+    /// Returns only what policies depend on, under another configuration: no bans, allows and
+    /// lists.
     pub fn policies_under(&self, config: Config) -> Self {
         Self {
             limits: self.limits.clone(),
@@ -290,7 +291,7 @@ impl Intent {
         u32::try_from(words).unwrap_or(u32::MAX)
     }
 
-    /// Makes a change, and answers the one that takes it back.
+    /// Makes a change, and returns the one that undoes it.
     pub fn edit(&mut self, edit: Edit) -> Edit {
         let come = edit.ending();
         let reverse = self.put(edit);
@@ -408,7 +409,7 @@ impl Intent {
         &self.bans
     }
 
-    /// How many bans are of detection.
+    /// Returns the number of bans by detection.
     pub fn detected(&self) -> usize {
         self.detected
     }
@@ -477,7 +478,7 @@ impl Intent {
         })
     }
 
-    /// How many prefixes, in their order, are allowed at `now`.
+    /// Returns how many of the sorted prefixes are allowed at `now`.
     pub fn count_allowed(&self, prefixes: &[Prefix], now: Instant) -> usize {
         let set = self.allows.iter().filter(|(_, row)| row.until > now);
         let set = set.map(|(prefix, _)| *prefix);
@@ -555,7 +556,8 @@ impl Intent {
         }
     }
 
-    /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
+    /// Returns all wanted policies: the default one first, those of wider prefixes and of the node
+    /// last.
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let of_sources = |target: Target| {
             let InForce {
@@ -701,7 +703,7 @@ pub fn log_times(config: &Config) -> u32 {
     longest(of_sources(config).flatten().chain(of_attacks))
 }
 
-/// The times that the longest log of `limits` keeps; 0 where there is none.
+/// Returns the length of the longest log of `limits`; 0 if there is none.
 pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
     limits
         .into_iter()
@@ -710,10 +712,10 @@ pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
         .unwrap_or_default()
 }
 
-/// As many bans are put at once.
+/// The number of bans inserted at once.
 const TOGETHER: usize = 1 << 14;
 
-/// What changes nothing where there is nothing.
+/// An edit without effect if nothing exists.
 const NOTHING: Edit = Edit::Limits(Target::Default, None);
 
 fn are_bans_in_order(edits: &[Edit]) -> bool {

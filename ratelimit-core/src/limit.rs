@@ -162,7 +162,7 @@ pub enum LimitError {
 }
 
 impl AlgorithmName {
-    /// As it is written.
+    /// The name in the configuration.
     pub fn label(self) -> &'static str {
         self.into()
     }
@@ -177,7 +177,7 @@ impl AlgorithmName {
     }
 }
 
-/// How a limit counts, as far as that is written; the rest has defaults.
+/// The algorithm of a limit as configured; the rest has defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counting {
     /// The algorithm. The default is a token bucket for bytes of one node, and a fixed window
@@ -201,10 +201,11 @@ pub enum Burst {
     Of(u64),
 }
 
-/// The time in which the automatic burst of bytes flows in, at least. It is longer than the
-/// shortest retransmission timeout of TCP, which is 200 ms in Linux. So the bucket is full again when
-/// a sender that has lost all in flight comes back. With 100 ms a connection of a short round-trip
-/// time gets 48 % of the rate, with 250 ms 95 % (`docs/limits.md`, "TCP under a limit of bytes").
+/// The least time in which the automatic burst of bytes refills. It is longer than the shortest
+/// retransmission timeout of TCP, which is 200 ms in Linux. So the bucket is full again when a
+/// sender that has lost everything in flight returns. With 100 ms, a connection with a short
+/// round-trip time gets 48 % of the rate, with 250 ms 95 % (`docs/limits.md`, "TCP under a limit of
+/// bytes").
 pub const AUTOMATIC_BURST: Duration = Duration::from_millis(250);
 
 /// The burst of a token bucket of which no other is written: the amount, and of bytes at least what
@@ -216,7 +217,7 @@ pub fn automatic_burst(amount: u64, unit: LimitUnit, window: Duration) -> u64 {
     }
 }
 
-/// What flows in within a time of what admits `amount` in a `window`.
+/// Returns the inflow within `time` at a rate of `amount` per `window`.
 fn flows_in(time: Duration, amount: u64, window: Duration) -> u64 {
     let units = u128::from(amount).saturating_mul(time.as_nanos());
     let units = units / window.as_nanos().max(1);
@@ -325,7 +326,7 @@ impl LimitSpec {
         }
     }
 
-    /// How nodes divide it; `None` where each node has it for itself.
+    /// Returns how nodes divide it. `None` if each node has its own.
     pub fn division(&self) -> Option<Division> {
         self.shared
     }
@@ -376,7 +377,7 @@ impl LimitSpec {
         Limit::new(algorithm, unit)
     }
 
-    /// What one window admits.
+    /// Returns the amount that one window admits.
     pub fn amount(&self) -> u64 {
         self.amount
     }
@@ -396,7 +397,7 @@ impl LimitSpec {
         }
     }
 
-    /// How many times its log keeps; 0 of a limit that has none.
+    /// Returns the length of its log; 0 if it has none.
     pub fn log_times(&self) -> u32 {
         match self.algorithm {
             Algorithm::SlidingLog => self.amount.try_into().unwrap_or(TIMES_MAX),

@@ -13,7 +13,7 @@ use crate::{
     api::Refused,
     config::ListConfig,
     diagnostic::unquoted,
-    lists::{self, Acceptance, BYTES_MAX, Reading, Source, Vetting},
+    lists::{self, Acceptance, BYTES_MAX, ListText, Reading, Vetting},
 };
 
 /// Reads the list that a configuration names, at `now`.
@@ -37,7 +37,7 @@ pub fn take(
         written,
         fetched,
     } = read.map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
-    let source = Source {
+    let source = ListText {
         name: &name,
         bytes: &bytes,
         now,

@@ -43,7 +43,7 @@ pub use self::{
     merge::{Merged, merge},
     reading::{BadLines, Entry, Reading},
     reasons::{ReasonId, Reasons},
-    source::{NoList, Source},
+    source::{ListText, NoList},
     vetting::Vetting,
 };
 
@@ -59,17 +59,17 @@ pub const BYTES_MAX: usize = 256 << 20;
 /// # Examples
 ///
 /// ```
-/// use ratelimit_core::lists::{Format, Source, Vetting, read};
+/// use ratelimit_core::lists::{Format, ListText, Vetting, read};
 ///
 /// let now = "2026-01-01T00:00:00Z".parse()?;
 /// let bytes = b"# my list\n192.0.2.7\n198.51.100.0/24\nnonsense\n";
-/// let source = Source { name: "mine", bytes, now, written: now };
+/// let source = ListText { name: "mine", bytes, now, written: now };
 /// let reading = read(source, &Vetting::default())?;
 /// assert_eq!(reading.format, Format::Plain);
 /// assert_eq!(reading.entries.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
+pub fn read(source: ListText<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let text = String::from_utf8_lossy(source.bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let format = formats::guess(source.bytes, text).map_err(|(what, hint)| {
@@ -92,12 +92,12 @@ pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     read_text(format, text, source, vetting)
 }
 
-/// Reads a list of a known format.
+/// Reads a list in a known format.
 ///
 /// # Errors
 ///
-/// As those of [`read`], but for a text of another format: each of its lines is wrong.
-pub fn read_as(format: Format, source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
+/// Like those of [`read`], except for a text in another format: each of its lines is an error.
+pub fn read_as(format: Format, source: ListText<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     read_text(
         format,
         &String::from_utf8_lossy(source.bytes),
@@ -109,7 +109,7 @@ pub fn read_as(format: Format, source: Source<'_>, vetting: &Vetting) -> Result<
 fn read_text(
     format: Format,
     text: &str,
-    source: Source<'_>,
+    source: ListText<'_>,
     vetting: &Vetting,
 ) -> Result<Reading, NoList> {
     let mut reader = Reader::new(text, source, format, vetting);

@@ -1,4 +1,4 @@
-//! How many sliding logs there are, and how long they are.
+//! The number and the length of sliding logs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! How much memory this machine has.
+//! The memory of this machine.
 
 use std::fs;
 
-/// What `/proc/meminfo` estimates that can be had without swapping.
+/// Returns how much memory is available without swapping, as `/proc/meminfo` estimates it.
 pub fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

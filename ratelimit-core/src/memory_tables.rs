@@ -82,12 +82,12 @@ pub struct MemoryTables {
     asked_until_ns: Cell<u64>,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
-    /// How many bans policies may make; at first none.
+    /// The budgets for bans by policies; initially none.
     pub detection_limit: BanBudgets,
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// The word of the budget of neighbour discovery.
     pub discovered: Cell<u64>,
-    /// How many sources may get state, where the settings say that they have a budget.
+    /// The budget for new sources, which the settings enable.
     pub new_sources: Budget,
     challenge: MemoryChallenge,
     taken: [Cell<u64>; 2],
@@ -147,7 +147,8 @@ impl MemoryTables {
         self
     }
 
-    /// How often a source lost its state to another: was forgotten, or gave its slot, with what it had used, to a newcomer.
+    /// Returns how often a source lost its state to another: in `lru` by eviction, in `compact` by
+    /// handing its slot and usage to a newcomer.
     pub fn evicted(&self) -> u64 {
         self.ipv4.evicted() + self.ipv6.evicted()
     }
@@ -223,7 +224,7 @@ impl MemoryTables {
         (self.taken.each_ref().map(Cell::get), shares)
     }
 
-    /// What became of the sources that policies were to ban.
+    /// Returns the results of bans by policies.
     pub fn tally(&self) -> Tally {
         self.tally.get()
     }
@@ -609,7 +610,8 @@ mod tests {
         assert_eq!(after_eviction(&tables().interruptible(), NOW), CONFORMING);
     }
 
-    /// What becomes of a packet of a source that was refused, and then lost its state to another.
+    /// Returns the verdict on a packet of a source that was refused, and then lost its state to
+    /// another.
     fn after_eviction(tables: &MemoryTables, at: u64) -> Verdict {
         let judge = |host, at| tables.judge(Cursor::new(&frame(host)), Instant::from_nanos(at));
         let verdicts = [1, 1, 2].map(|host| judge(host, NOW));

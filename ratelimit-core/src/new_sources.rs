@@ -6,14 +6,14 @@ use ratelimit_common::{new_sources::Budget, settings::OverBudget};
 
 use crate::quantity;
 
-/// How many sources may get state, and what becomes of the packets of others.
+/// The budget for new sources, and the action over budget.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NewSources {
     /// New sources in a window, on all CPUs together.
     pub count: NonZeroU32,
     /// The length of the window.
     pub per: Duration,
-    /// What becomes of packets of sources that come when they are spent.
+    /// The action for packets of new sources over budget.
     pub over_budget: OverBudget,
 }
 

@@ -1,4 +1,4 @@
-//! Where a ban, an allow or a limit comes from.
+//! The origin of a ban, an allow or a limit.
 
 use std::{fmt, str::FromStr, sync::Arc};
 

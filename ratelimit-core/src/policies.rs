@@ -22,7 +22,8 @@ pub fn interface_name(interface: &str) -> String {
     format!("[interface] {interface}")
 }
 
-/// How the names of policies begin whose sources have part in an attack. No policy of a configuration can have such a name.
+/// The prefix of the names of policies for sources of attacks. A configured policy cannot have such
+/// a name.
 pub const DETECTED: &str = "[detected] ";
 
 /// The name of the second allowance that the sources of a policy have for established connections. No policy of a
@@ -36,7 +37,7 @@ pub fn established_name(policy: &str) -> String {
 pub struct Named {
     /// Index in the datapath.
     pub index: u32,
-    /// Whose limits they are.
+    /// The role of its limits.
     pub role: Role,
     /// Compiled form for the datapath.
     pub policy: Policy,
@@ -62,7 +63,7 @@ impl<'a> Sharing<'a> {
         self.0.contains_key(&scope)
     }
 
-    /// Those by which a source of this scope is judged.
+    /// Returns the limits that judge a source in this scope.
     pub fn at(&self, scope: u32, source: IpAddr) -> Option<Stateful<'a>> {
         let by_prefix = self.0.get(&scope)?;
         let mut around = Prefix::from(source).supernets().rev();
@@ -89,7 +90,8 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// How the words of the limit at `index` are read with the amount of `spec`: a token bucket goes by the clock that it has in the datapath.
+    /// Returns the algorithm that reads the words of the limit at `index` with the amount of
+    /// `spec`. A token bucket uses its clock in the datapath.
     pub fn algorithm(&self, index: usize, spec: &LimitSpec, now: Instant) -> Algorithm {
         let algorithm = spec.compile().algorithm();
         let held = self.policy.limit(index).map(Limit::algorithm);
@@ -124,7 +126,7 @@ pub fn is_detected(name: &str) -> bool {
     name.starts_with(DETECTED)
 }
 
-/// Whose limits a policy has.
+/// What the limits of a policy apply to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
     /// Limits of each of its sources.
@@ -134,7 +136,7 @@ pub enum Role {
     Established,
     /// Limits of each prefix of a length.
     Prefixes(IpFamily, u8),
-    /// Those of the addresses of a prefix together, as destinations.
+    /// All addresses of a prefix together, as destinations.
     Destination(Prefix),
     /// Limits of an interface, which replace the node's.
     Interface,
@@ -181,11 +183,12 @@ pub struct Policies {
     by_name: BTreeMap<String, Named>,
     /// The indices of all of them.
     taken: BTreeSet<u32>,
-    /// Where the search for a free index begins, so that an index is used again as late as possible.
+    /// The start of the search for a free index, so that an index is reused as late as possible.
     next: u32,
     /// An index that is given, and not yet by name.
     reserved: Option<u32>,
-    /// Those with token buckets that were in the datapath, by scope, the last of each: by their clocks words are read that are left.
+    /// The last policy with token buckets in the datapath for each scope. Its clocks are needed to
+    /// read remaining words.
     clocks: BTreeMap<u32, Policy>,
 }
 
@@ -205,7 +208,7 @@ impl<'a> Used<'a> {
         Self { by_index, by_scope }
     }
 
-    /// Those of a scope, in the order of their indices.
+    /// Returns the policies of a scope in the order of their indices.
     fn of_scope(&self, scope: u32) -> impl Iterator<Item = (u32, &'a Policy)> {
         let indices = self.by_scope.get(&scope).map_or(&[][..], Vec::as_slice);
         indices.iter().map(|index| (*index, &self.by_index[index]))
@@ -331,7 +334,7 @@ impl Policies {
             .map(|(name, named)| (name.as_str(), named))
     }
 
-    /// How many there are for sources.
+    /// Returns the number of policies for sources.
     pub fn of_sources(&self) -> usize {
         let named = self.by_name.values();
         named.filter(|named| named.role == Role::Sources).count()

@@ -214,7 +214,7 @@ fn unmapped(network: IpNetwork) -> IpNetwork {
     }
 }
 
-/// Says why `text`, which is no network, is none.
+/// Explains why `text` is no network.
 fn diagnose(text: &str) -> PrefixError {
     let parts = text.split_once('/');
     let address = parts.and_then(|(address, _)| address.parse::<IpAddr>().ok());

@@ -30,7 +30,7 @@ impl QuantityError {
         &self.problem
     }
 
-    /// What to write instead.
+    /// Returns a correction.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }

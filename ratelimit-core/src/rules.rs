@@ -1,4 +1,4 @@
-//! What allows, bans and policies say about prefixes, compiled into one list entry for each.
+//! Allows, bans and policies of prefixes, compiled into one list entry for each.
 
 mod exempt;
 
@@ -87,7 +87,7 @@ impl Said {
     }
 }
 
-/// One thing that is said about the addresses of a prefix.
+/// A statement about the addresses of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Statement {
     /// They are on the allow list until then.
@@ -129,17 +129,18 @@ impl Statement {
     }
 }
 
-/// Everything that is said, by prefix.
+/// All statements, by prefix.
 ///
-/// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say. It
-/// is allowed or banned as long as one of them is, and without a policy of its own it has that of the narrowest around it. A
-/// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced, and so does a policy that
+/// The datapath looks up only the longest match. So the entry of a prefix also includes the
+/// statements about the prefixes around it: it is allowed or banned as long as one of them is, and
+/// without its own policy it has that of the narrowest one around it. A protected prefix always has
+/// an entry: bans around it or inside exempt it, unless they are forced, and so does a policy that
 /// drops every packet.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Entries only in form: what prefixes around them say is not in there.
     said: BTreeMap<Prefix, ListEntry>,
-    /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
+    /// The number of prefixes of each length, to limit the search around a prefix.
     lengths: BTreeMap<(IpFamily, u8), usize>,
     exempt: Exemptions,
 }
@@ -200,7 +201,7 @@ impl Rules {
         self.exempt.set_forced(prefix, until);
     }
 
-    /// Protects these prefixes and no others, and answers those for which that is different.
+    /// Protects exactly these prefixes, and returns those that changed.
     pub fn set_protected(&mut self, protected: BTreeSet<Prefix>) -> Vec<Prefix> {
         let before = self.exempt.protected();
         let different = before.symmetric_difference(&protected).copied().collect();

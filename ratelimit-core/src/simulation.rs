@@ -52,7 +52,7 @@ pub struct Configured {
     pub config: Config,
     /// The lists that could be read, by name.
     pub lists: Vec<(String, Reading)>,
-    /// How far the coarse clock of the machine goes at a time.
+    /// The resolution of the machine's coarse clock.
     pub tick: Duration,
 }
 
@@ -165,7 +165,7 @@ impl Simulation {
         }
     }
 
-    /// What happened to the packets so far, with the `top` sources that lost the most.
+    /// Returns the results so far, with the `top` sources that lost the most packets.
     pub fn answer(&self, top: usize) -> Answer {
         let comparison = self.compared.as_ref();
         let new = &self.new;

@@ -24,7 +24,7 @@ pub use self::{
 };
 use crate::ip_family::IpFamily;
 
-/// How a snapshot begins.
+/// The first bytes of a snapshot.
 const MAGIC: [u8; 8] = *b"rlusage\n";
 /// The format of frames and entries. It changes with every change of either.
 const FORMAT: u32 = 1;
@@ -71,7 +71,7 @@ impl Group {
 /// The stored usage of a source, or of the node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
-    /// The words of a source. Those of limits that are not in the group are 0.
+    /// The words of a source, 0 for limits that are not in the group.
     Words {
         /// Its limits.
         group: Group,

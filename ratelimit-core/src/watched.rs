@@ -1,15 +1,15 @@
-//! Whose limits are watched over time: `[history] watch`.
+//! Limits that are watched over time: `[history] watch`.
 
 use std::{fmt, str::FromStr};
 
 use crate::prefix::{Prefix, PrefixError};
 
-/// How the node is named.
+/// The name of the node.
 const NODE: &str = "node";
 /// Prefix of the name of a policy.
 const POLICY: &str = "policy:";
 
-/// Whose level is kept in the history.
+/// A watched limit.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Watched {
     /// The limits of all packets.

@@ -59,7 +59,8 @@ fn read(clock: libc::clockid_t) -> Instant {
     Instant::from_nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// How often the coarse clock moves on: with every timer interrupt of the kernel, as its own coarse clock does.
+/// Returns the resolution of the coarse clock, which advances with every timer interrupt, like the
+/// kernel's own coarse clock.
 pub fn tick() -> Duration {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     tick.try_into().unwrap_or_default()

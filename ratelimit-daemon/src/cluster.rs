@@ -1,11 +1,13 @@
-//! A node of a cluster: bans that other hosts made hold here, as origin `cluster:NODE`, and those made here hold there.
+//! The connection of a node to its cluster: bans of other hosts apply here, with the origin
+//! `cluster:NODE`, and those made here apply there.
 //!
 //! ```text
-//! stream of the store -> reader -> Controller (what the nodes state) -> Outgoing -> writer -> stream and parts of the store
+//! stream of the store -> reader -> Controller (statements of the nodes) -> Outgoing -> writer -> stream and parts of the store
 //! ```
 //!
-//! What nodes say to each other, and what of it holds, is the crate `ratelimit-cluster`, which the controller owns. Here is how messages
-//! get to the store and back. A store that is gone, hangs or talks nonsense ends the connection, and nothing else: bans stay.
+//! The crate `ratelimit-cluster`, which the controller owns, defines the messages and their
+//! effects. This module transports them to the store and back. If the store is lost, hangs or sends
+//! invalid data, only the connection ends: bans stay.
 
 mod file;
 mod key;
@@ -25,6 +27,6 @@ pub use self::{
 pub struct Heard {
     /// From the stream, or from the stored parts.
     pub arrival: ratelimit_cluster::Arrival,
-    /// As its node signed it.
+    /// The message with the signature of its node.
     pub message: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The control plane: what is intended, and how it gets into the datapath.
+//! The control plane: the intent, and its way into the datapath.
 //!
 //! ```text
 //! config files ─┐
@@ -23,7 +23,7 @@ mod state;
 mod time;
 
 pub use self::{
-    commands::file_reads::{read_again, read_before, read_request},
+    commands::file_reads::{read_files, read_previous, read_request},
     configuration::{
         candidate::Candidate, last_good::Start, trial_record::resume,
         warnings::warn as warn_of_elsewhere,

@@ -1,8 +1,8 @@
-//! How many CPUs this machine has.
+//! The number of CPUs.
 
 use std::io;
 
-/// Those included that may come while it runs: the kernel numbers per-CPU values by them.
+/// Includes CPUs that may be added at runtime, because the kernel numbers per-CPU values by them.
 pub fn possible() -> anyhow::Result<u32> {
     let count = aya::util::nr_cpus().map_err(uncounted)?;
     Ok(u32::try_from(count)?)

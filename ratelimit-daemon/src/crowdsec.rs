@@ -1,16 +1,18 @@
-//! A bouncer for `CrowdSec`: what its local API decides is banned here, as origin `crowdsec`.
+//! A bouncer for `CrowdSec`: applies the decisions of its local API as bans with the origin
+//! `crowdsec`.
 //!
 //! ```text
 //! GET /v1/decisions/stream -> client -> Answer -> Decisions -> Update -> Controller
 //! ```
 //!
-//! The API is asked for every decision by itself (`dedup=false`), each with its number. Where several ban one address, the
-//! one that lasts longest holds, and when it is deleted the next one does. The API left to itself tells only the longest, and
-//! never which is next. The first answer of a connection has all decisions and replaces the bans that are there; those after
-//! it have what changed since. When the API is gone, bans stay, each until its own end.
+//! The API is asked for every single decision (`dedup=false`), each with its number. If several ban
+//! one address, the longest one applies, and when it is deleted, the next one does. By default, the
+//! API reports only the longest, and never which one is next. The first response of a connection
+//! contains all decisions and replaces the existing bans; later ones contain changes. When the API
+//! is unreachable, bans stay until their own ends.
 //!
-//! The protocol is that of `crowdsec`, `pkg/apiserver/controllers/v1/decisions.go`; answers that version 1.4.6 gave are in
-//! `recorded/`.
+//! The protocol is that of `crowdsec`, `pkg/apiserver/controllers/v1/decisions.go`; responses of
+//! version 1.4.6 are in `recorded/`.
 
 mod answer;
 mod client;

@@ -52,11 +52,12 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 /// Clients that may wait to be taken.
 const BACKLOG: u32 = 1024;
-/// How often bans that ended are forgotten, and the kernel's tables compared with what is intended.
+/// The interval for removing expired bans, and for comparing the kernel's tables with the intent.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The runtime of everything but the controller. It has one thread: two wake each other for every few requests, which costs a quarter
-/// of what 100,000 bans over the API take. What takes long runs beside it.
+/// The runtime of everything but the controller. It has one thread: two would wake each other for
+/// every few requests, which costs a quarter of the time of 100,000 bans over the API. Long
+/// operations run on other threads.
 pub fn runtime() -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build();
@@ -77,7 +78,7 @@ pub struct Daemon {
     _lock: Lock,
 }
 
-/// A controller over the kernel's tables, which are filled, and what else there is to be read of them.
+/// A controller of the kernel's tables, which are filled, and the rings to read.
 struct Enforcing {
     controller: Controller,
     events: Option<ring::Events>,
@@ -267,7 +268,7 @@ fn until<T: Future<Output = anyhow::Result<()>>>(
     })
 }
 
-/// Waits until the daemon is to stop, and answers the error of a task that ended it.
+/// Waits until the daemon should stop, and returns the error of a task that ended it.
 async fn first_failure(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
@@ -414,7 +415,7 @@ async fn end_trials(controller: Handle) -> anyhow::Result<()> {
     loop {
         tick.tick().await;
         if controller.call(IsTrialOver).await?
-            && let Ok(lists) = control::read_before(&controller).await?
+            && let Ok(lists) = control::read_previous(&controller).await?
         {
             // The controller logs how it went.
             controller.call(EndTrial(lists)).await?;
@@ -427,7 +428,7 @@ async fn reload_on_hangup(controller: Handle) -> anyhow::Result<()> {
     loop {
         hangups.recv().await;
         systemd::notify(NotifyState::Reloading);
-        let candidate = control::read_again(&controller).await?;
+        let candidate = control::read_files(&controller).await?;
         let reload = Reload {
             candidate,
             request: ReloadRequest::default(),

@@ -27,7 +27,7 @@ mod tables;
 
 use std::{net::IpAddr, sync::Arc};
 
-pub use batch::{Place, to_the_end};
+pub use batch::{ScanPosition, to_the_end};
 pub use compact::read_held;
 pub use kernel::Kernel;
 pub use logs::address_of;

@@ -53,14 +53,14 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     }
     // A disk that is read-only keeps what is root's from being given to the user.
     if paths.state.is_dir() && !user.may_read(&paths.state)? {
-        lend(paths, user)?;
+        give_to_user(paths, user)?;
     }
     Ok(())
 }
 
 /// Copies root's state for `user`, to the fallback of a directory that is not writable. Root reads
 /// and the user writes: a file in a directory of the user may be a link to anything.
-fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
+fn give_to_user(paths: &Paths, user: &User) -> anyhow::Result<()> {
     let originals = control::Originals::open(&paths.state, &paths.runtime)?;
     user.act(|| originals.copy())??;
     let state = paths.state.display();
@@ -179,7 +179,7 @@ mod tests {
             let witness = [&number[..], &sum].concat();
             fs::write(changes.join("state.changes"), witness).unwrap();
             std::os::unix::fs::symlink(&of_root, copy.join("state.db")).unwrap();
-            lend(&paths, &user).unwrap();
+            give_to_user(&paths, &user).unwrap();
             assert_eq!(fs::metadata(&of_root).unwrap().uid(), 0, "{is_newer}");
             assert_eq!(fs::read(&of_root).unwrap(), b"secret");
             if !is_newer {

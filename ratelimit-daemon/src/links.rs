@@ -23,7 +23,7 @@ use ratelimit_core::{
 use crate::clock;
 use ratelimit_interface::{InterfaceState, XdpMode};
 
-/// How long what failed waits until it is tried again, unless something is different.
+/// How long to wait before a retry, unless something changes.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Observations of a configured interface.
@@ -61,7 +61,7 @@ pub struct Running {
     pub takes_long_frames: bool,
     /// The program that gets what passes, as the configuration names it.
     pub next: Option<PathBuf>,
-    /// Where it is pinned for others to call; `None` where a link of ours holds it.
+    /// The pin of the entry for other programs. `None` if one of our links is attached.
     pub entry: Option<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ pub enum Step {
 pub enum Standing {
     /// The program runs on it.
     Attached {
-        /// Where in the kernel.
+        /// The XDP mode.
         mode: XdpMode,
         /// Additional information.
         remark: Option<String>,
@@ -101,7 +101,7 @@ pub enum Standing {
     Renamed {
         /// Its name.
         to: String,
-        /// Where in the kernel.
+        /// The XDP mode.
         mode: XdpMode,
     },
     /// There is no such interface.
@@ -181,7 +181,7 @@ pub fn standing(sight: &Sight) -> Standing {
 }
 
 impl Standing {
-    /// The same, with what is to be known about how it runs, where it does.
+    /// Adds a remark about how it runs, if it does.
     pub fn remarked(mut self, what: Option<String>) -> Self {
         match &mut self {
             Self::Attached { remark, .. } | Self::Pinned { remark, .. } => *remark = what,
@@ -269,7 +269,7 @@ impl Standing {
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     links: BTreeMap<String, Link>,
-    /// Who wanted everything off.
+    /// The user who detached everything.
     detached: Option<String>,
 }
 
@@ -425,7 +425,7 @@ impl Links {
         self.links.is_empty() || standings.into_iter().any(|it| it.mode().is_some())
     }
 
-    /// As `status` tells them.
+    /// Returns the statuses for `status`.
     pub fn statuses(&self) -> Vec<InterfaceStatus> {
         self.links.values().map(Link::status).collect()
     }

@@ -1,6 +1,8 @@
-//! What needs capabilities: making the maps, and putting the program on interfaces. Few typed requests, which know no configuration.
+//! The privileged operations: creating maps, and attaching the program to interfaces. There are few
+//! typed requests, without access to the configuration.
 //!
-//! [`Local`] does it, in the process that [`start`] makes before anything is read; [`Remote`] asks it.
+//! [`Local`] executes them in the process that [`start`] creates before any input is read;
+//! [`Remote`] sends them there.
 
 mod attachment;
 mod compact;
@@ -51,7 +53,7 @@ use ratelimit_interface::XdpMode;
 pub trait Loader: Send {
     /// Opens `pins`, a directory on a bpffs, where everything is pinned from then on, and returns
     /// its contents.
-    fn open(&mut self, pins: &Path) -> anyhow::Result<Held>;
+    fn open(&mut self, pins: &Path) -> anyhow::Result<Pinned>;
 
     /// Returns the maps of this plan. Pinned maps that do not fit are created again; attached
     /// programs keep the old ones until they are replaced.
@@ -86,7 +88,7 @@ pub trait Loader: Send {
     /// Lets go of the maps whose records were carried over to larger or smaller ones.
     fn forget_replaced(&mut self) -> anyhow::Result<()>;
 
-    /// Waits for a request on this socket, and forwards logs of programs meanwhile.
+    /// Waits for a request on this socket, and forwards logs of programs in the meantime.
     fn wait(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
@@ -103,15 +105,15 @@ pub type Descriptors = BTreeMap<String, OwnedFd>;
 
 /// What is pinned.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct Pinned {
     /// The links.
-    pub links: Vec<HeldLink>,
+    pub links: Vec<PinnedLink>,
     /// Capacity of the sliding logs.
     pub logs: Option<LogSize>,
     /// The words of a record of the store `lru`.
     pub record_words: Option<u32>,
     /// The table of the store `compact`.
-    pub table: Option<HeldTable>,
+    pub table: Option<PinnedTable>,
     /// Whether a link is of another layout, so that its tables are not taken over.
     pub has_other_layout: bool,
 }
@@ -119,7 +121,7 @@ pub struct Held {
 /// A link that is pinned.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct HeldLink {
+pub struct PinnedLink {
     /// The name that its interface had.
     pub interface: String,
     /// The slot of that in the counters.
@@ -132,14 +134,14 @@ pub struct HeldLink {
 
 /// A table of the store `compact`.
 #[derive(Debug)]
-pub struct HeldTable {
+pub struct PinnedTable {
     /// The sets of each family.
     pub sets: u32,
     /// The map of the policies, which name regions of it.
     pub policies: OwnedFd,
 }
 
-/// How much the maps are to hold that are as large as the configuration needs them.
+/// The sizes of the maps that depend on the configuration.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
@@ -182,7 +184,7 @@ pub struct InterfacePlan {
     pub mode: Mode,
     /// Whether there may be jumbo frames although its MTU does not say so yet.
     pub jumbo: bool,
-    /// Where the program is pinned that gets what passes.
+    /// The pin of the program that receives passed packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<PathBuf>,
     /// The number of the features of the configuration.
@@ -202,7 +204,7 @@ impl InterfacePlan {
 pub struct Attachment {
     /// Mode of attachment; `None` if a foreign program calls it.
     pub mode: Option<XdpMode>,
-    /// Where it is pinned for that one.
+    /// The pin for that program.
     pub entry: Option<PathBuf>,
     /// Its number.
     pub program: u32,

@@ -1,6 +1,6 @@
-//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the
-//! daemon and its loader have ended. systemd removes the directory of the socket while a daemon may
-//! still run.
+//! Ensures that only one daemon runs: a lock on a file next to the database, which the kernel
+//! releases when the daemon and its loader have ended. systemd may remove the directory of the
+//! socket while a daemon is still running.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,8 +16,8 @@ use tracing::info;
 
 use crate::{clock, private};
 
-/// How long the loader of a daemon that was killed may take to die. The kernel may be looking at
-/// its program, on a machine under attack.
+/// How long the loader of a killed daemon may take to exit. The kernel may be verifying its
+/// program, on a machine under attack.
 const PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(5);
 /// Waiting for longer is logged: another daemon may be running and not about to end.

@@ -362,7 +362,8 @@ fn labels() -> impl Iterator<Item = &'static str> {
     families().map(AddressFamily::label)
 }
 
-/// Where the state of a family's sources is: a `compact` table has more than the slots of one set.
+/// Returns the map with the state of a family's sources: a `compact` table has more than the slots
+/// of one set.
 fn sources_map(family: AddressFamily, status: &Status) -> &'static str {
     let is_compact = status
         .maps

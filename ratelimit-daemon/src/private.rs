@@ -60,7 +60,7 @@ pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Removes a file, if it is there, and answers whether it was.
+/// Removes a file, if it exists, and returns whether it did.
 pub fn remove(path: &Path) -> anyhow::Result<bool> {
     let removed = if_there(fs::remove_file(path));
     let removed = removed.with_context(|| format!("removing {}", path.display()))?;

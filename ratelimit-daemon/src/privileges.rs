@@ -86,15 +86,16 @@ fn keep(kept: &CapsHashSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What no program that is executed gets back. It takes `CAP_SETPCAP`, which only root has; systemd says it with
-/// `CapabilityBoundingSet` for a process that it starts as another user.
+/// Limits what executed programs can regain. This requires `CAP_SETPCAP`, which only root has; for
+/// a process started as another user, systemd does it with `CapabilityBoundingSet`.
 fn limit_bounding_set(kept: &[Capability]) -> anyhow::Result<()> {
     if !read(CapSet::Effective)?.contains(&Capability::CAP_SETPCAP) {
         return Ok(());
     }
     for number in 0..u64::BITS {
         let is_kept = kept.iter().any(|kept| u32::from(kept.index()) == number);
-        // SAFETY: it takes no pointers. The kernel answers 1 where the set has it, and an error where there is none of that number.
+        // SAFETY: it takes no pointers. The kernel returns 1 if the set has it, and an error for an
+        // unknown number.
         let has = unsafe { libc::prctl(libc::PR_CAPBSET_READ, number, 0, 0, 0) } == 1;
         if has && !is_kept {
             set(libc::PR_CAPBSET_DROP, number).context("emptying the bounding set")?;

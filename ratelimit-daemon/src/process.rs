@@ -13,7 +13,7 @@ pub struct Process {
     pub virtual_bytes: u64,
     /// File descriptors that are open.
     pub open_fds: u64,
-    /// How many may be.
+    /// The limit of open descriptors.
     pub max_fds: u64,
 }
 

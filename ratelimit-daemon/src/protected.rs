@@ -37,7 +37,7 @@ pub enum Why {
     SshPeer,
     /// The service of this name answers there.
     Service(&'static str),
-    /// The configuration says so, in `[protected]`.
+    /// Listed in `[protected]` of the configuration.
     Configured,
 }
 
@@ -67,8 +67,8 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Looks at the addresses, routes, resolvers and sessions of this host. What cannot be read is logged, and the others
-    /// are protected all the same.
+    /// Finds the addresses, routes, resolvers and sessions of this host. Errors are logged, and the
+    /// rest is protected anyway.
     pub fn find() -> Self {
         let mut found = Self::loopback();
         let sources = [
@@ -126,8 +126,8 @@ impl Protected {
         }
     }
 
-    /// Notes that this host has an address in `network`, on an interface. One address is no network, and the loopback
-    /// is protected as a whole.
+    /// Records that this host has an address in `network`, on an interface. A single address is no
+    /// network, and the loopback is protected as a whole.
     pub fn add_network(&mut self, network: Prefix, interface: String) {
         let is_loopback = network.address().is_loopback();
         if !network.is_address() && !network.is_empty() && !is_loopback {

@@ -1,8 +1,8 @@
 //! Captures of dropped packets: the kernel copies them into a ring, and this module writes a pcapng
 //! file for the client.
 //!
-//! One capture runs at a time. It holds a lease in the kernel, renewed while the client reads, so a
-//! killed daemon leaves no copying behind.
+//! Only one capture can run. The kernel stops copying unless it is renewed while the client reads,
+//! so a killed daemon leaves no copying behind.
 
 mod maps;
 mod pcapng;
@@ -26,9 +26,9 @@ use crate::{clock, stream};
 
 /// How long the kernel continues without a renewal.
 const LEASE: Duration = Duration::from_secs(5);
-/// How often it is reported.
+/// The interval of renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// How much is written at a time.
+/// The bytes per write.
 const PIECE_BYTES: usize = 1 << 16;
 /// Requests that may wait for their turn.
 const QUEUE: usize = 8;
@@ -46,7 +46,7 @@ enum Request {
 pub struct Wanted {
     /// What is captured.
     pub request: CaptureRequest,
-    /// Who asked for it.
+    /// The user who started it.
     pub author: String,
     /// The interfaces by their slots.
     pub interfaces: BTreeMap<u32, String>,
@@ -72,7 +72,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the capture that runs; `false` when there is none.
+    /// Ends the running capture. `false` if there is none.
     pub async fn end(&self) -> bool {
         let (sender, answer) = oneshot::channel();
         self.0.send(Request::End(sender)).await.is_ok() && answer.await.unwrap_or(false)
@@ -99,7 +99,7 @@ pub async fn serve(
             Some(Request::Begin(wanted, answer)) => {
                 let begun = maps.begin(&wanted.request, LEASE);
                 let is_begun = begun.is_ok();
-                // Who asked may have gone; then the stream has ended too.
+                // The client may be gone; then the stream has ended too.
                 let _ = answer.send(begun);
                 if is_begun {
                     info!(author = wanted.author, "capturing dropped packets");
@@ -116,7 +116,7 @@ pub async fn serve(
     }
 }
 
-/// Writes packets until there are enough of them, the time is over, or one side has enough.
+/// Writes packets until the requested number or time is reached, or one side ends it.
 async fn record(
     maps: &mut CaptureMaps,
     requests: &mut Requests,

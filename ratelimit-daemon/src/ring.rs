@@ -28,7 +28,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// What can be waited for: it is readable when something is in the ring.
+    /// Returns a descriptor that is readable when the ring is not empty.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.0.as_fd().try_clone_to_owned()
     }

@@ -49,7 +49,7 @@ impl Changes {
         }
     }
 
-    /// Reads what has come, and answers whether any of it matters.
+    /// Reads all pending messages, and returns whether any of them matters.
     pub fn drain(&self, matters: impl Fn(&[u8]) -> bool) -> anyhow::Result<bool> {
         let mut has_come = false;
         loop {

@@ -15,7 +15,7 @@ use seccompiler::{
 
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// What every process of ours does: memory, time, signals, and the descriptors that it has.
+/// System calls of all our processes: memory, time, signals, and open descriptors.
 const COMMON: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -128,7 +128,7 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_shutdown,
 ];
 
-/// What else the daemon does: its database, its runtime, its listeners.
+/// Further system calls of the daemon: for its database, its runtime, its listeners.
 const DAEMON: &[c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -232,7 +232,8 @@ pub fn enter_daemon() -> anyhow::Result<()> {
     ];
     let families = families.map(i32::unsigned_abs);
     rules.insert(libc::SYS_socket, first_is(families)?);
-    // A thread, and no process. Where the arguments cannot be looked at (`clone3`), the C library falls back to it.
+    // Only threads, no processes. If the arguments cannot be inspected (`clone3`), the C library
+    // falls back to this call.
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let of_thread = rule(0, Is::MaskedEq(thread), thread)?;
     rules.insert(libc::SYS_clone, vec![of_thread]);

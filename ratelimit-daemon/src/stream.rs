@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const STREAMS_MAX: usize = 16;
 /// Pieces of a stream that wait for a slow client.
 const PIECES_MAX: usize = 16;
-/// How long a client may take to read what is left, when the daemon stops.
+/// How long a client may take to read the rest when the daemon stops.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The streams of a listener, as one of its connections sees them.
@@ -36,7 +36,7 @@ pub struct Streams {
     is_used: Arc<AtomicBool>,
 }
 
-/// Where a stream is written to.
+/// Writes a stream.
 pub struct Writer {
     pieces: mpsc::Sender<Bytes>,
     stop: CancellationToken,

@@ -15,13 +15,14 @@ pub fn attributes() -> bpf_attr {
     unsafe { std::mem::zeroed() }
 }
 
-/// Runs a command, and answers what the kernel does: a descriptor, or zero.
+/// Runs a command, and returns the kernel's result: a descriptor, or zero.
 ///
 /// # Safety
 ///
-/// Buffers that the attributes point to are as large as the command takes them to be, and outlive the call.
+/// The buffers in the attributes must have the sizes that the command expects, and outlive the
+/// call.
 pub unsafe fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -53,7 +54,7 @@ pub unsafe fn read<K, V>(
     element.map_fd = map.as_raw_fd().cast_unsigned();
     element.key = std::ptr::from_ref(key) as u64;
     element.__bindgen_anon_1.value = value as u64;
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     match unsafe { bpf(command, &mut attributes) } {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
@@ -61,7 +62,7 @@ pub unsafe fn read<K, V>(
     }
 }
 
-/// Takes an element out of a hash map, and answers what it was: no change of it comes in between (kernel 5.14, commit
+/// Removes an element of a hash map, and returns its value atomically (kernel 5.14, commit
 /// 3e87f192b405).
 pub fn take<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<Option<V>> {
     let mut value = MaybeUninit::<V>::uninit();

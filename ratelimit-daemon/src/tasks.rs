@@ -1,5 +1,5 @@
-//! What runs beside the controller and hands it what it finds: events, samples, interfaces, protected addresses, decisions of `CrowdSec`,
-//! messages of a cluster.
+//! Tasks that run next to the controller and send it their findings: events, samples, interfaces,
+//! protected addresses, decisions of `CrowdSec`, messages of a cluster.
 
 pub mod cluster;
 mod connection;

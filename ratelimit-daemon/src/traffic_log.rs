@@ -32,7 +32,7 @@ pub use self::{
 
 /// Samples and questions that may wait.
 const QUEUE: usize = 64;
-/// How long a question waits for a disk that does not answer.
+/// How long a query waits for a disk that does not respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends samples and queries to the thread, which ends when all senders are gone.
@@ -55,12 +55,12 @@ impl TrafficLog {
         Ok((Self { jobs }, end))
     }
 
-    /// Takes a sample in. Where too much waits, the next one has what this one had.
+    /// Adds a sample. If the queue is full, the next sample includes this one.
     pub fn take(&self, sample: Sample) {
         let _ = self.jobs.try_send(Job::Sample(Box::new(sample)));
     }
 
-    /// How it is kept; `None` where the thread does not answer for the moment.
+    /// Returns the state of the history. `None` if the thread does not respond at the moment.
     pub async fn report(&self) -> Option<Report> {
         let (sender, answer) = oneshot::channel();
         self.jobs.try_send(Job::Report(sender)).ok()?;

@@ -103,7 +103,7 @@ impl User {
             return Ok(work());
         }
         let before = getgroups().context("reading the groups of the process")?;
-        // Of this thread only; the function of the C library would change all threads.
+        // Only for this thread; the function of the C library would change all threads.
         set_thread_groups(&self.groups)
             .map_err(io::Error::from)
             .and_then(|()| set_file_user(self.uid, self.gid))
@@ -146,7 +146,8 @@ impl User {
         chown(path, Some(self.uid), Some(self.gid))
     }
 
-    /// Whether its rights let it make files in a directory. That a disk is read-only is no matter of rights.
+    /// Returns whether its permissions allow it to create files in a directory. A read-only disk is
+    /// not a matter of permissions.
     pub(crate) fn may_write(&self, directory: &Path) -> anyhow::Result<bool> {
         self.may(directory, libc::W_OK | libc::X_OK)
     }
@@ -167,9 +168,10 @@ impl User {
     }
 }
 
-/// Who opens files in this thread.
+/// Sets the user for opening files in this thread.
 fn set_file_user(uid: libc::uid_t, gid: libc::gid_t) -> io::Result<()> {
-    // SAFETY: these calls take no pointers. They answer what was before, and change nothing where the number is none.
+    // SAFETY: these calls take no pointers. They return the previous value, and change nothing for
+    // an invalid number.
     let is_set = unsafe {
         libc::syscall(libc::SYS_setfsgid, gid);
         libc::syscall(libc::SYS_setfsuid, uid);

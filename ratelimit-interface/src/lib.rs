@@ -35,7 +35,7 @@ pub struct InterfaceState {
     pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
-    /// The bus that its device is on, and the name of the device there: `pci`, `0000:01:00.0`. Linux tells since 5.15.
+    /// The bus and the name of its device: `pci`, `0000:01:00.0`. Linux reports them since 5.15.
     pub device: Option<(String, String)>,
     /// The most queues that it can receive by.
     pub rx_queues_max: u32,
@@ -73,7 +73,7 @@ impl InterfaceState {
     }
 }
 
-/// Where in the kernel a program runs.
+/// The XDP mode of a program.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum XdpMode {

@@ -1,4 +1,4 @@
-//! Where this host sends packets to an address (rtnetlink, `RTM_GETROUTE`), and which prefixes are its own or behind it.
+//! Routes of this host (rtnetlink, `RTM_GETROUTE`), and which prefixes are its own or behind it.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"
@@ -18,7 +18,7 @@ use super::{
     dump::{dump, exchange},
 };
 
-/// What becomes of packets to an address.
+/// The route of packets to an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Way {
     /// They are for this host.

@@ -1,4 +1,4 @@
-//! One request to the daemon, one answer: HTTP/1 over its Unix socket.
+//! A request to the daemon: HTTP/1 over its Unix socket.
 
 use std::{
     cell::RefCell,
@@ -30,20 +30,20 @@ use tokio::net::UnixStream;
 
 use crate::{exit_code::ExitCode, failure::Failure, find_ssh_peer, stream::block_on};
 
-/// Where the daemon listens.
+/// The socket of the daemon.
 pub const SOCKET: &str = "/run/ratelimit/control.sock";
 
-/// How long connecting, asking and reading the answer may take together.
+/// The total timeout of connecting, sending and reading the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of requests that take longer: a list of a million entries, files of lists, and changes
 /// that reload programs.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What to do about it where nothing listens.
+/// The hint if the daemon is not listening.
 pub const ABSENT: &str = "is ratelimitd running? systemctl status ratelimitd";
 
-/// What to do about it where the user may not talk to the daemon.
+/// The hint if the user may not use the socket.
 const NO_PERMISSION: &str = "use sudo, or join the group of the socket";
 
 /// Knows where the daemon listens.
@@ -72,7 +72,7 @@ pub struct Announced {
 pub struct Answer<T> {
     /// In the words of [`ratelimit_core::api`].
     pub value: T,
-    /// As it came, with whatever a newer daemon adds.
+    /// The response as it arrived, including fields of a newer daemon.
     pub json: Value,
 }
 
@@ -239,7 +239,7 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.interrupted(&error))?;
-        // What fails on the connection fails in `sender` and in the body too.
+        // An error of the connection also appears in `sender` and in the body.
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| self.interrupted(&error))?;

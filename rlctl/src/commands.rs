@@ -1,7 +1,8 @@
-//! A file for each verb: arguments become a request, the answer becomes a report.
+//! One file per verb: it turns arguments into a request, and the response into a report.
 //!
-//! A new verb has its arguments in `arguments.rs`, its file here, and what answers it in the daemon: `http/control_api.rs` and a file in
-//! `control/commands` or `control/read_commands` (docs/architecture/recipes.md).
+//! A new verb has its arguments in `arguments.rs`, its file here, and its counterpart in the
+//! daemon: `http/control_api.rs` and a file in `control/commands` or `control/queries`
+//! (docs/architecture/recipes.md).
 
 mod allow;
 mod apply;

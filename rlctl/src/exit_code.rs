@@ -1,10 +1,10 @@
-//! What `rlctl` tells a script: one number for each way in which it can end.
+//! The exit codes of `rlctl`, for scripts.
 
 use std::{fmt::Write, process};
 
 use strum::VariantArray;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 #[repr(u8)]
 pub enum ExitCode {

@@ -30,7 +30,7 @@ impl Failure {
         Self::new(ExitCode::Refused, error)
     }
 
-    /// What clap has to say, for `--json`: its first line, and the rest as the hint.
+    /// Converts an error of clap for `--json`: its first line, and the rest as the hint.
     pub fn from_clap(error: &clap::Error) -> Self {
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -1,10 +1,12 @@
-//! From where the SSH session comes that a command is typed in: sshd tells its children, and `sudo` forgets it.
+//! Finds the client of the SSH session in which a command was typed: sshd passes it to its
+//! children, but `sudo` drops it.
 
 use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
-/// What sshd sets (`ssh(1)`): the address and the port of the client first.
+/// The variables of sshd (`ssh(1)`): the address and the port of the client come first.
 const VARIABLES: [&str; 2] = ["SSH_CONNECTION", "SSH_CLIENT"];
-/// Processes between the command and its session that are looked at: a shell, `sudo`, a shell, a script.
+/// The most processes to search between the command and its session: a shell, `sudo`, a shell, a
+/// script.
 const ANCESTORS_MAX: usize = 32;
 
 /// Returns the peer of the SSH session; `None` on a console, or if the parent processes are not

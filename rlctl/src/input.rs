@@ -12,11 +12,11 @@ use ratelimit_core::api::Progress;
 
 use crate::failure::Failure;
 
-/// How often a spinner turns where there is no end to be seen.
+/// The interval of a spinner without a known end.
 const TURN: Duration = Duration::from_millis(100);
 
-/// An input. Its progress bar on stderr disappears at the end; if stderr is not a terminal, there
-/// is none.
+/// An input. Its progress bar on stderr disappears at the end. There is none if stderr is not a
+/// terminal.
 pub struct Input {
     name: String,
     reader: ProgressBarIter<Box<dyn Read>>,
@@ -66,7 +66,7 @@ pub fn waiting(what: &str) -> ProgressBar {
     spinner
 }
 
-/// Makes the spinner a bar while the daemon says how far it is.
+/// Turns the spinner into a bar while the daemon reports its progress.
 pub fn show(waiting: &ProgressBar, progress: Progress) {
     if progress.total == 0 {
         return;

@@ -19,7 +19,7 @@ pub enum Key {
     Enter,
     /// Nothing, within the time.
     None,
-    /// The end of the input, a terminal that is gone, or a signal that tells this program to end, as Ctrl-C.
+    /// The end of the input, a lost terminal, or a signal to end, such as Ctrl-C.
     Left,
 }
 

@@ -1,4 +1,4 @@
-//! How long what is set at runtime holds.
+//! The lifetime of runtime settings.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -52,7 +52,7 @@ struct OneLimit {
     division: Option<Division>,
 }
 
-/// How a limit is written where nothing of it is.
+/// The hint if no limit is given.
 const NOTHING: &str = "no limit is given: write for example `--packets 1000 --per 1s`";
 const NO_WINDOW: &str =
     "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";

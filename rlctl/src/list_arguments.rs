@@ -72,7 +72,7 @@ pub struct ImportArguments {
 }
 
 impl ImportArguments {
-    /// What entries are to networks that the host of the daemon is connected to.
+    /// Returns how entries treat the networks that the daemon's host is connected to.
     pub fn connected(&self) -> Option<Connected> {
         let exempt = self.exempt_connected.then_some(Connected::Exempt);
         exempt.or(self.include_connected.then_some(Connected::Include))

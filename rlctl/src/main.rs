@@ -49,7 +49,7 @@ fn main() -> process::ExitCode {
     run(&env::args_os().collect::<Vec<_>>()).into()
 }
 
-/// Carries out one command line, the name of the program first, and says how it went.
+/// Runs a command line, whose first word is the name of the program, and returns the exit code.
 fn run(words: &[OsString]) -> ExitCode {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,

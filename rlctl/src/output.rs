@@ -1,4 +1,4 @@
-//! Where words go: results to stdout, everything else to stderr, and colour only to a terminal.
+//! Output: results to stdout, everything else to stderr, and colour only to a terminal.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -11,7 +11,7 @@ use crate::{exit_code::ExitCode, failure::Failure, report::Report};
 /// The style of the heads of tables.
 pub const HEAD: Style = Style::new().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// The style of what should be looked at.
+/// The style of important words.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// The style of errors, and of packets that are dropped.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -66,7 +66,7 @@ impl Output {
         }
     }
 
-    /// Prints what a command has to say, and says how it ended.
+    /// Prints a report, and returns the exit code.
     pub fn report(&self, report: &Report) -> ExitCode {
         let printed = match &report.json {
             Some(json) if self.json => print(&pretty(json)),
@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// Prints why a command was not carried out, and says how it ended.
+    /// Prints a failure, and returns the exit code.
     pub fn failure(&self, failure: &Failure) -> ExitCode {
         let refused = &failure.refused;
         if self.json {

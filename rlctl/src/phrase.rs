@@ -29,7 +29,8 @@ pub fn end(until: Option<Timestamp>, now: &Zoned) -> String {
     until.map_or_else(|| "forever".to_owned(), |until| moment(until, now))
 }
 
-/// The time between two moments in its two largest units: `42s`, `9m 58s`, `3h 2m`, `12d 4h`; none when there is none.
+/// Formats the time between two moments in its two largest units: `42s`, `9m 58s`, `3h 2m`,
+/// `12d 4h`. Zero if it is negative.
 pub fn span(from: Timestamp, to: Timestamp) -> String {
     let seconds = to.duration_since(from).as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -141,7 +142,7 @@ pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
     }
 }
 
-/// How long something holds that begins at this moment: `for 10m (until 14:32:07)`, or `forever`.
+/// Formats a lifetime that begins now: `for 10m (until 14:32:07)`, or `forever`.
 pub fn lifetime(lifetime: Lifetime, until: Option<Timestamp>, now: &Zoned) -> String {
     let end = until.map(|until| format!(" (until {})", moment(until, now)));
     format!("{lifetime}{}", end.unwrap_or_default())
@@ -163,7 +164,7 @@ pub fn and<T: Display>(items: &[T]) -> String {
     }
 }
 
-/// One prefix by its name, several by their number.
+/// Formats one prefix as its name, several as their number.
 pub fn whom(prefixes: &[Prefix]) -> String {
     match prefixes {
         [prefix] => prefix.to_string(),
@@ -210,7 +211,7 @@ pub fn attack(attack: &AttackView, now: &Zoned) -> String {
     )
 }
 
-/// Whose limits they are: `the destination 198.51.100.7`.
+/// Formats the target of limits: `the destination 198.51.100.7`.
 pub fn target(target: LimitTarget) -> String {
     match (target.prefix, target.destination) {
         (_, Some(prefix)) => format!("the destination {prefix}"),

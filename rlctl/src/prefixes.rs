@@ -20,7 +20,7 @@ pub struct Named {
     is_source: bool,
 }
 
-/// What to do with bits that are set behind the length of a prefix.
+/// How to treat bits that are set behind the length of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostBits {
     /// Refuse the prefix, as it is not clear what is meant.
@@ -121,7 +121,7 @@ impl List {
         Ok(())
     }
 
-    /// One prefix a line; what follows `#` is a comment.
+    /// Reads one prefix per line; `#` begins a comment.
     fn take_lines(&mut self, name: &str, text: &str) {
         for (line, number) in text.lines().zip(1..) {
             let (line, _comment) = line.split_once('#').unwrap_or((line, ""));

@@ -20,7 +20,7 @@ pub fn replace(main: &Path, text: &str) -> io::Result<PathBuf> {
         fs::rename(&new, main)
     });
     if written.is_err() {
-        // What fails here is that it was never there.
+        // The only likely error is that it does not exist.
         let _ = fs::remove_file(&new);
     }
     written.map(|()| before)

@@ -13,7 +13,7 @@ pub struct Report {
     pub text: String,
     /// Notes for people.
     pub notes: Vec<String>,
-    /// How it ended, when there is no `failure`.
+    /// The exit code, without a `failure`.
     pub code: ExitCode,
     /// Why it counts as refused although there is an answer.
     pub failure: Option<Failure>,

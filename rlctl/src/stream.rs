@@ -15,12 +15,12 @@ use crate::{
     failure::Failure,
 };
 
-/// Who ended a stream.
+/// The side that ended a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ended {
     /// The daemon ended the stream.
     Daemon,
-    /// The user pressed Ctrl-C, or something else told this program to end.
+    /// The user pressed Ctrl-C, or the program got another signal to end.
     User,
     /// Whoever takes the pieces has enough of them.
     Reader,
@@ -39,13 +39,13 @@ impl Client {
     ) -> Result<Ended, Failure> {
         let request = self.request(method, path, body.map(client::json).unwrap_or_default())?;
         block_on(async {
-            let mut told_to_end = std::pin::pin!(told_to_end());
+            let mut until_stopped = std::pin::pin!(until_stopped());
             let mut body = self.begin(request).await?;
             let mut ended = Ended::Daemon;
             loop {
                 let frame = tokio::select! {
                     frame = body.frame() => frame,
-                    () = &mut told_to_end, if ended == Ended::Daemon => {
+                    () = &mut until_stopped, if ended == Ended::Daemon => {
                         ended = Ended::User;
                         let Some((method, path)) = farewell else {
                             return Ok(ended);
@@ -96,7 +96,7 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
 }
 
 /// Waits for Ctrl-C, SIGTERM or SIGHUP.
-async fn told_to_end() {
+async fn until_stopped() {
     let signals = || -> io::Result<_> {
         Ok((
             signal(SignalKind::interrupt())?,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::{process, setup};
 
-/// Where the measurements are shown.
+/// The page with the measurements.
 const PAGE: &str = "docs/exactness.md";
 
 /// Measures how exact the limiter is, and writes `docs/exactness.md`

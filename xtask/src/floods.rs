@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::{process, setup};
 
-/// Where the measurements are shown.
+/// The page with the measurements.
 const PAGE: &str = "docs/floods.md";
 
 /// Sends floods of forged sources through each store, and writes `docs/floods.md`

@@ -33,7 +33,8 @@ enum Target {
     Database,
 }
 
-/// What libFuzzer needs of the compiler: counters in each block, and the operands of comparisons.
+/// The compiler flags that libFuzzer needs: counters in each block, and the operands of
+/// comparisons.
 const COVERAGE: &str = "-Cpasses=sancov-module \
      -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -82,7 +83,8 @@ fn build(target: Target) -> Result<()> {
     process::run(&mut cargo)
 }
 
-/// The machine that all of this runs on. Where it is named, cargo keeps the flags away from build scripts.
+/// Returns the machine that this runs on. If it is named, cargo does not apply the flags to build
+/// scripts.
 fn machine() -> String {
     format!("{ARCH}-unknown-linux-gnu")
 }

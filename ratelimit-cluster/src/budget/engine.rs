@@ -12,7 +12,7 @@ use self::rate::Rate;
 use self::visits::Visits;
 use super::members::{Members, Views};
 use super::reports::{PERIODS, Reports};
-use super::{Count, Entry, Fallback, Held, Limit, Report, Share};
+use super::{Count, Entry, Fallback, Limit, Report, Share, WindowUsage};
 use crate::key::Key;
 use crate::message::Refusal;
 use crate::name::NodeName;
@@ -226,7 +226,7 @@ impl<K: Key> Budget<K> {
         monotonic: Millis,
         context: u64,
         limit: impl Fn(&K) -> Option<Limit>,
-        held: impl Fn(&K, Millis) -> Held,
+        held: impl Fn(&K, Millis) -> WindowUsage,
         counts: Vec<Count<K>>,
     ) -> Option<Report<K>> {
         if !self.is_over(cluster) {

@@ -194,7 +194,7 @@ impl Two {
                 period * 1000,
                 0,
                 limit,
-                |_, _| Held::default(),
+                |_, _| WindowUsage::default(),
                 vec![count],
             );
             self.reported.extend(report);

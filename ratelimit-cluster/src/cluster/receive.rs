@@ -393,7 +393,7 @@ impl<K: Key> Cluster<K> {
         if statement.stamp.millis() > latest {
             return Err("its timestamp is more than a minute ahead");
         }
-        if !self.statements.is_news(node, statement) {
+        if !self.statements.would_change(node, statement) {
             return Ok(());
         }
         if self.statements.count(node) >= bounds.held {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::{Count, Held};
+use crate::budget::{Count, WindowUsage};
 use crate::cluster::Host;
 use crate::statements::{Bounds, Guard, Subject, Verb};
 use crate::{Arrival, Cluster, Config, Memory, Now};
@@ -35,8 +35,8 @@ impl Host<Vec<u8>> for Nothing {
         Vec::new()
     }
 
-    fn held(&self, _: &Vec<u8>, _: u64) -> Held {
-        Held::default()
+    fn held(&self, _: &Vec<u8>, _: u64) -> WindowUsage {
+        WindowUsage::default()
     }
 }
 

@@ -21,13 +21,13 @@ pub const HELD_AFTER_END: Millis = 120_000;
 /// Statements of all nodes.
 #[derive(Clone, Debug, SmartDefault)]
 pub struct StatementSet<K> {
-    held: BTreeMap<Subject<K>, Vec<Held>>,
+    held: BTreeMap<Subject<K>, Vec<KnownStatement>>,
     authors: BTreeMap<NodeName, Author<K>>,
 }
 
 /// A known statement, without its subject.
 #[derive(Clone, Debug)]
-struct Held {
+struct KnownStatement {
     author: NodeName,
     verb: Verb,
     stamp: Stamp,
@@ -44,7 +44,7 @@ struct Held {
     is_confirmed: bool,
 }
 
-impl Held {
+impl KnownStatement {
     /// Returns when it has ended, or is no longer needed.
     fn end(&self) -> Millis {
         if self.is_over {
@@ -107,7 +107,7 @@ impl<K: Key> StatementSet<K> {
         let hash = hash(statement);
         let held = self.held.entry(statement.subject.clone()).or_default();
         let of_author = self.authors.entry(author.clone()).or_default();
-        let mut new = Held {
+        let mut new = KnownStatement {
             author: author.clone(),
             verb: statement.verb,
             stamp: statement.stamp,
@@ -119,7 +119,7 @@ impl<K: Key> StatementSet<K> {
             is_confirmed: true,
         };
         let place = (statement.subject.clone(), statement.verb);
-        let end = |held: &Held| (held.end(), place.0.clone(), place.1);
+        let end = |held: &KnownStatement| (held.end(), place.0.clone(), place.1);
         if let Some(old) = held
             .iter_mut()
             .find(|held| held.author == *author && held.verb == statement.verb)
@@ -183,7 +183,7 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// Returns whether a statement would change anything.
-    pub fn is_news(&self, author: &NodeName, statement: &Statement<K>) -> bool {
+    pub fn would_change(&self, author: &NodeName, statement: &Statement<K>) -> bool {
         let old = self.find(author, &statement.subject, statement.verb);
         old.is_none_or(|old| {
             (old.stamp, old.until, &old.note) < (statement.stamp, statement.until, &statement.note)
@@ -219,7 +219,7 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// Returns the authors of statements that are not lifted, with their ends.
-    pub fn sayers(
+    pub fn authors_in_force(
         &self,
         subject: &Subject<K>,
         wall: Millis,
@@ -281,7 +281,7 @@ impl<K: Key> StatementSet<K> {
         subject: &Subject<K>,
         wall: Millis,
         counts: impl Fn(&NodeName) -> bool,
-    ) -> impl Iterator<Item = &Held> {
+    ) -> impl Iterator<Item = &KnownStatement> {
         let held: Vec<_> = self
             .held
             .get(subject)
@@ -420,7 +420,7 @@ impl<K: Key> StatementSet<K> {
                 let Some(of_subject) = self.held.get_mut(&subject) else {
                     continue;
                 };
-                let is_it = |held: &Held| held.author == *name && held.verb == verb;
+                let is_it = |held: &KnownStatement| held.author == *name && held.verb == verb;
                 if let Some(held) = of_subject.iter_mut().find(|held| is_it(held)) {
                     if core::mem::take(&mut held.is_confirmed) {
                         author.confirmed.remove(held.hash);
@@ -441,7 +441,7 @@ impl<K: Key> StatementSet<K> {
         self.authors.retain(|_, author| !author.ends.is_empty());
     }
 
-    fn find(&self, author: &NodeName, subject: &Subject<K>, verb: Verb) -> Option<&Held> {
+    fn find(&self, author: &NodeName, subject: &Subject<K>, verb: Verb) -> Option<&KnownStatement> {
         self.held
             .get(subject)?
             .iter()

@@ -1,4 +1,4 @@
-//! What happened: changes, and a sample of the drops.
+//! Events: changes, and a sample of the drops.
 
 mod cursor;
 

@@ -1,4 +1,4 @@
-//! What keeps people from locking themselves out: protected addresses, configurations on trial, `pass-all`.
+//! Protection against lockout: protected addresses, configurations on trial, `pass-all`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -67,13 +67,13 @@ pub struct Attempt {
     pub installed: bool,
     /// State or result of the trial.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
 }
 
 /// State or result of a trial.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// In force and not confirmed yet.
     Pending {
         /// When the previous configuration is restored.

@@ -16,7 +16,7 @@ pub enum CaptureError {
     Compressed {
         /// The format.
         name: &'static str,
-        /// What takes it out.
+        /// The program that decompresses it.
         program: &'static str,
     },
     /// Not a pcap or pcapng file.
@@ -38,7 +38,7 @@ pub enum CaptureError {
     /// Something that the format does not allow.
     #[error("it is damaged at byte {at}, behind {packets} packets: {problem}")]
     Damaged {
-        /// Where the damaged block begins.
+        /// The offset of the damaged block.
         at: usize,
         /// The packets before it.
         packets: u64,

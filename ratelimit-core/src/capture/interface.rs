@@ -1,4 +1,4 @@
-//! Where packets of a capture come from: their kind of frame, and how their times are written.
+//! The interfaces of a capture: their kind of frame, and the format of their times.
 
 use pcap_parser::{InterfaceDescriptionBlock, PcapHeader};
 

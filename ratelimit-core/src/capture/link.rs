@@ -1,7 +1,7 @@
-//! The kinds of frames that captures hold, and how they become Ethernet frames, which the program reads.
+//! The link types of captures, and their conversion to Ethernet frames, which the program reads.
 //!
-//! Where a capture has no Ethernet header, one is put in front of the network packet: without addresses, and with the
-//! protocol that the capture says.
+//! If a capture has no Ethernet headers, one is added to each network packet: without addresses,
+//! and with the protocol from the capture.
 
 /// The link-layer header, by number of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -130,7 +130,8 @@ impl<'a> Capture<'a> {
         self.block_bytes().is_some_and(whole)
     }
 
-    /// How long the block at the front says that it is. A section may change the byte order: its own is not known before it is whole.
+    /// Returns the length of the first block according to its header. A section may change the byte
+    /// order: its own is unknown before it is complete.
     fn block_bytes(&self) -> Option<u32> {
         let data = self.parser.data();
         if self.format == Format::Pcap || data.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {

@@ -1,4 +1,4 @@
-//! What blocks mean: interfaces are remembered, packets are shown.
+//! Interprets blocks: remembers interfaces, and passes packets on.
 
 use pcap_parser::{
     Block, EnhancedPacketBlock, LegacyPcapBlock, PcapBlockOwned, SimplePacketBlock,
@@ -15,7 +15,7 @@ const OBSOLETE_PACKET_BLOCK: [u32; 2] = [2, 2_u32.swap_bytes()];
 pub struct Section {
     interfaces: Vec<Interface>,
     pub is_big_endian: bool,
-    /// Where a frame is made when the capture has none of Ethernet.
+    /// The buffer for converted frames.
     frame: Vec<u8>,
 }
 

@@ -106,7 +106,8 @@ const AMPLIFIED: [Amplified; 10] = [
     // A ping of a domain controller is answered by a few hundred bytes, a search of the root by 1,500 and more.
     ("reflection-cldap", 389, &[(1000, u16::MAX)]),
     ("reflection-chargen", 19, &[(29, u16::MAX)]),
-    // What every manager takes has 484 bytes (RFC 3417, 3.2.1); a table read in bulk has more than a thousand.
+    // Every manager accepts 484 bytes (RFC 3417, 3.2.1); a table read in bulk has more than a
+    // thousand.
     ("reflection-snmp", 161, &[(1000, u16::MAX)]),
     // A port that was asked for is 28 bytes of answer; the list of all is a hundred and more.
     ("reflection-portmap", 111, &[(96, u16::MAX)]),

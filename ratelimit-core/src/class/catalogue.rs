@@ -44,7 +44,7 @@ pub struct UnknownClass {
 }
 
 impl Action {
-    /// As it is said behind a class.
+    /// Returns the words that follow a class.
     pub const fn becomes(self) -> &'static str {
         match self {
             Self::Drop => ", dropped",

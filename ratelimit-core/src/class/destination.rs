@@ -5,13 +5,15 @@ use std::{collections::BTreeSet, net::IpAddr};
 use super::Class;
 use crate::{ip_family::IpFamily, prefix::Prefix};
 
-/// Prefixes of one family of which each octet can be told by itself: they differ at one place at most.
+/// Prefixes of one family that differ at one octet at most, so that each octet can be matched
+/// independently.
 struct Group {
     prefixes: Vec<Prefix>,
     place: Option<usize>,
 }
 
-/// The prefixes in few parts that can be told apart by the octets at each place: whatever has an octet of the part at each place is in it.
+/// Splits the prefixes into few parts that can be matched by the octets at each position: an
+/// address whose octets all occur in a part belongs to it.
 pub fn parts(prefixes: &BTreeSet<Prefix>) -> Vec<Vec<Prefix>> {
     let [mut ipv4, ipv6] = IpFamily::ALL.map(|family| {
         let own = prefixes.iter().copied();
@@ -83,7 +85,7 @@ pub fn has(prefix: Prefix, family: IpFamily, value: u32) -> bool {
         && of_place.is_some_and(|(mask, own)| (octet ^ own) & mask == 0)
 }
 
-/// Whether what `narrow` says of destinations goes to those of `wide`.
+/// Returns whether the destinations of `narrow` are within those of `wide`.
 pub fn is_within(narrow: &Class, wide: &Class) -> bool {
     let Some(around) = &wide.parts().destination else {
         return true;

@@ -35,7 +35,7 @@ pub enum FlagsError {
     /// No mask, and no name of a shape.
     #[error("`{0}` does not say which flags are looked at")]
     NoMask(String),
-    /// A flag that is set, and not looked at.
+    /// A flag that is set, but not in the mask.
     #[error("`{0}` is set, but not looked at: no packet would belong to the class")]
     NotLookedAt(&'static str),
 }
@@ -47,7 +47,7 @@ const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
 const RST: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
-/// The segment says what was received.
+/// The segment has an acknowledgement number.
 pub const ACK: u8 = 1 << 4;
 const URG: u8 = 1 << 5;
 
@@ -70,7 +70,7 @@ impl TcpFlags {
     /// The answer to a SYN.
     pub const SYN_ACK: Self = all_of(SYN | ACK);
 
-    /// What asks for a connection.
+    /// A connection request.
     pub const LONE_SYN: Self = Self::Masked {
         value: SYN,
         mask: FIN | SYN | RST | ACK,
@@ -114,7 +114,7 @@ impl TcpFlags {
 impl FromStr for TcpFlags {
     type Err = FlagsError;
 
-    /// Reads a name, or flags, a slash, and the flags that are looked at.
+    /// Parses a name, or flags, a slash, and the mask.
     fn from_str(text: &str) -> Result<Self, FlagsError> {
         if let Some((_, flags)) = SHAPES.iter().find(|(name, _)| *name == text) {
             return Ok(*flags);
@@ -152,7 +152,7 @@ pub fn names(flags: u8) -> impl Iterator<Item = &'static str> {
 }
 
 impl fmt::Display for TcpFlags {
-    /// As it is read.
+    /// Formats the flags as they are parsed.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((name, _)) = SHAPES.iter().find(|(_, flags)| flags == self) {
             return formatter.write_str(name);

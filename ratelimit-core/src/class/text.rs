@@ -180,10 +180,7 @@ impl fmt::Display for Class {
     /// `udp from port 53,123 to port 8000-8100`, `fragments of icmp`, `packets to port 80`, `tcp with SYN`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = &self.0;
-        let protocols = parts
-            .protocols
-            .as_ref()
-            .filter(|_| !follow_from_the_rest(parts));
+        let protocols = parts.protocols.as_ref().filter(|_| !are_implied(parts));
         let protocols = protocols.map(|numbers| protocol::spell(numbers).join("/"));
         match (parts.fragment, protocols) {
             (Some(Fragments::NONE), Some(protocols)) => {
@@ -228,7 +225,7 @@ impl fmt::Display for Class {
 }
 
 /// Whether its protocols are all that the rest can be said of, so that it says as much.
-fn follow_from_the_rest(parts: &ClassParts) -> bool {
+fn are_implied(parts: &ClassParts) -> bool {
     let implied = parts.implied_protocols();
     // TCP and ICMP are worth a word.
     let is_of_ports_alone = parts.tcp.is_none() && !implied.is_empty();

@@ -20,7 +20,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// Those of the sources of `target`, and of those of the prefixes `runtime`.
+    /// Returns the scopes for the sources of `target`, and for those of the prefixes `runtime`.
     pub fn new(
         rules: &Rules,
         policies: &Policies,

@@ -112,7 +112,7 @@ mod tests {
                 text,
             };
             let (config, _) = config::parse(&[file]).unwrap();
-            let held = crate::compile::Held {
+            let held = crate::compile::CurrentTables {
                 policies: &self.held,
                 retired: &BTreeMap::new(),
                 classes: &ClassTables::default(),

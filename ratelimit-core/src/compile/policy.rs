@@ -27,9 +27,9 @@ pub struct Compiler<'a> {
     pub numbers: &'a ClassNumbers,
     /// The policy of the node that is in force.
     pub held_node: Option<&'a Policy>,
-    /// How many share the limits of the node.
+    /// The CPUs that share the limits of the node.
     pub cpus: u32,
-    /// How many nodes divide the limits that they share.
+    /// The nodes that divide shared limits.
     pub nodes: u64,
     /// What counts as one source.
     pub source: &'a Source,

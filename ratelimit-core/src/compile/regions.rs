@@ -60,7 +60,7 @@ pub struct NoRoom {
 #[derive(Clone, Debug)]
 pub struct Regions {
     by_scope: BTreeMap<u32, Vec<Region>>,
-    /// Those scopes whose regions are where they are to be.
+    /// Scopes with their final regions.
     placed: BTreeSet<u32>,
     /// The sets that are free, by the first of them.
     free: BTreeMap<u32, u32>,
@@ -69,7 +69,7 @@ pub struct Regions {
     small: BTreeSet<u32>,
     /// The policies that have retired, by index: their regions may be had.
     retired: BTreeMap<u32, Policy>,
-    /// How many retired policies were asked for their room, in the order of their indices.
+    /// How many retired policies had to make room, in the order of their indices.
     asked: u32,
 }
 
@@ -112,12 +112,13 @@ impl Regions {
         (self.small, self.retired)
     }
 
-    /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones. Where its scope is
-    /// to be moved, or comes back, it gets regions of full size, if there is room for them.
+    /// Returns the policy `name` with regions for the limits of `sources` sources: those of its
+    /// scope, or new ones. If its scope is to be moved or returns, it gets regions of full size, if
+    /// there is room.
     ///
     /// # Errors
     ///
-    /// When there is no room.
+    /// If there is no room.
     pub fn place(
         &mut self,
         name: &str,
@@ -152,7 +153,7 @@ impl Regions {
         };
         let placed = self
             .find_or_make_room(policy, wanted)
-            .or_else(|| self.find_meanwhile(policy, wanted))
+            .or_else(|| self.find_temporary(policy, wanted))
             .or_else(|| self.find(policy, wanted, halves_max))
             .or_else(|| {
                 (1..=halves_max)
@@ -174,7 +175,7 @@ impl Regions {
 
     /// Finds temporary regions until others have retired: at most half of the free space, so that
     /// usage of retired policies still fits.
-    fn find_meanwhile(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
+    fn find_temporary(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
         if !self.retiring {
             return None;
         }
@@ -353,7 +354,7 @@ pub fn table_sets(intent: &Intent) -> u32 {
     u32::try_from(sets).unwrap_or(u32::MAX)
 }
 
-/// How many sources of attacks there is room for under a further limit.
+/// Returns the number of attacking sources with room under a further limit.
 pub fn limited_sources(intent: &Intent) -> u64 {
     LIMITED_SOURCES.min(intent.config.source.capacity.into())
 }

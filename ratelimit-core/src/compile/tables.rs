@@ -32,7 +32,7 @@ pub struct Tables {
     pub new_sources: Budget,
     /// When sources are challenged.
     pub challenge: challenge::Rules,
-    /// What interfaces have of their own, by name.
+    /// The rules of interfaces, by name.
     pub interfaces: BTreeMap<String, InterfaceRule>,
     /// Settings for all packets, in any generation.
     pub settings: Settings,

@@ -1,4 +1,4 @@
-//! How long a ban lasts of which nothing else is said: `[ban]`.
+//! The default duration of a ban: `[ban]`.
 
 use std::{ops::RangeInclusive, time::Duration};
 

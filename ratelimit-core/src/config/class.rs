@@ -91,7 +91,7 @@ pub fn read_match(value: Value<'_>) -> Option<Match> {
     Some(Match::Named(name.to_owned()))
 }
 
-/// Reads what a class says of its packets.
+/// Reads the conditions of a class.
 fn read(mut section: Section<'_>) -> Option<Class> {
     let report = section.report;
     let protocols = section.take("protocol").map(read_protocols);
@@ -203,7 +203,7 @@ fn read_numbers(value: Value<'_>, field: Field) -> Option<Numbers> {
     })
 }
 
-/// What one would write for it.
+/// Returns an example.
 fn example(field: Field) -> &'static str {
     match field.key {
         "icmp_type" => "[8]",

@@ -34,7 +34,8 @@ const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\"
 pub struct Cluster {
     /// Where the store is.
     pub store: Store,
-    /// The certificates of authorities, of which one signed that of the store; those of the system where there is none.
+    /// The certificates of the authorities that may sign the store's. `None` for those of the
+    /// system.
     pub ca_file: Option<PathBuf>,
     /// Client certificate for servers that request one.
     pub certificate: Option<Certificate>,
@@ -44,7 +45,7 @@ pub struct Cluster {
     pub secret: Key,
     /// How often a node reports; the same on all nodes.
     pub period: Duration,
-    /// How many nodes there are, by which limits that they share are divided; 0 where it is not reported.
+    /// The number of nodes by which shared limits are divided; 0 if it is not known.
     pub nodes: u32,
 }
 

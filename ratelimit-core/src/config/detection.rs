@@ -13,8 +13,8 @@ use crate::{
     limit::LimitSpec,
 };
 
-/// The most answers a minute to sources that may be forged, unless the configuration says otherwise: fewer, as whoever forges
-/// addresses chooses who is answered.
+/// The default limit of answers per minute to sources that may be forged. It is lower, because a
+/// forger chooses these sources.
 pub const UNVERIFIED_DEFAULT: NonZeroU32 = NonZeroU32::new(250).expect("it is not 0");
 
 /// The most bans a minute, unless the configuration says otherwise.

@@ -159,7 +159,7 @@ impl Document {
 /// The network listener.
 #[derive(Clone, Debug, SmartDefault)]
 pub struct Metrics {
-    /// Where; `None` is nowhere.
+    /// The address, if metrics are served.
     #[default(Some(default_metrics()))]
     pub listen: Option<SocketAddr>,
     /// Whether the dashboard, too.

@@ -1,4 +1,4 @@
-//! How long it is kept what packets came, and whose limits are watched: `[history]`.
+//! The retention of the traffic history, and the watched limits: `[history]`.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::watched::Watched;
 
-/// How long it is kept unless the configuration says otherwise.
+/// The default retention.
 pub const DEFAULT: Duration = Duration::from_hours(30 * 24);
 const RANGE: RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(366 * 24);
 const HINT: &str = "write retention = \"30d\", or false to keep nothing";
@@ -23,10 +23,10 @@ const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"policy:default\", \"node\"]";
 /// The table.
 #[derive(Clone, Debug, SmartDefault)]
 pub struct History {
-    /// How long; `None` where nothing is kept.
+    /// The retention; `None` if nothing is kept.
     #[default(Some(DEFAULT))]
     pub keep: Option<Duration>,
-    /// Whose levels are kept.
+    /// The watched limits.
     pub watch: Vec<At<Watched>>,
 }
 

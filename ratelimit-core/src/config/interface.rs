@@ -119,7 +119,7 @@ fn read_next(value: &Value<'_>) -> Option<PathBuf> {
     value.refuse(message, hint)
 }
 
-/// What Linux allows: `dev_valid_name` in `net/core/dev.c`.
+/// Checks a name like Linux: `dev_valid_name` in `net/core/dev.c`.
 pub fn check_name(name: &str) -> Result<(), Problem> {
     let is_odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     let message = if name.is_empty() {

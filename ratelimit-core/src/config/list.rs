@@ -25,7 +25,8 @@ pub struct ListConfig {
     /// Where `rlctl lists fetch` downloads it from, if configured. The daemon itself downloads
     /// nothing.
     pub url: Option<String>,
-    /// How often it is read again; `None` is at start and on reload only. Five minutes is the default where there is a `url`.
+    /// The interval of reads; `None` for at start and on reload only. Five minutes by default if
+    /// there is a `url`.
     pub every: Option<Duration>,
     /// What happens to packets of its sources.
     pub action: Action,
@@ -41,7 +42,8 @@ pub struct ListConfig {
     pub min_count: Option<u64>,
     /// The key of JSON under which its addresses are.
     pub json_path: Option<String>,
-    /// What entries are to the connected networks that they cover; `None` is [`Connected::Exempt`] with a warning.
+    /// How entries treat the connected networks that they cover; `None` is [`Connected::Exempt`]
+    /// with a warning.
     pub connected: Option<Connected>,
 }
 

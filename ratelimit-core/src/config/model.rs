@@ -39,7 +39,7 @@ const LOGS_DEFAULT: u32 = 1 << 14;
 pub struct Config {
     /// The files it was read from, in their order; empty when it came from the command line.
     pub files: Vec<PathBuf>,
-    /// Where traffic is limited; at least one.
+    /// The interfaces; at least one.
     pub interfaces: Vec<Interface>,
     /// Definition of a source.
     pub source: Source,
@@ -65,7 +65,7 @@ pub struct Config {
     pub unverified_per_minute: NonZeroU32,
     /// The attacks that have tables of their own.
     pub attacks: Rules,
-    /// How long a ban lasts of which nothing else is said; `None` is forever.
+    /// The default duration of a ban; `None` is forever.
     pub ban_for: Option<Duration>,
     /// Whether the daemon also looks for all others from time to time, and reports them.
     pub report: bool,
@@ -79,25 +79,25 @@ pub struct Config {
     pub observe: bool,
     /// The clock that packets are judged by.
     pub clock: ClockWish,
-    /// What becomes of the datapath when the daemon stops.
+    /// The action on the datapath when the daemon stops.
     pub on_stop: OnStop,
     /// Where the daemon keeps things.
     pub paths: Paths,
-    /// Where metrics are served; `None` is nowhere.
+    /// The address of metrics; `None` if they are not served.
     pub metrics: Option<SocketAddr>,
     /// Whether the dashboard is served there too.
     pub dashboard: bool,
     /// File with the token that permits changes on the dashboard; `None` makes it read-only.
     pub dashboard_token: Option<PathBuf>,
-    /// How long it is kept what packets came; `None` where nothing is.
+    /// The retention of the traffic history; `None` if it is disabled.
     pub history: Option<Duration>,
     /// How usage is kept over reboots.
     pub snapshot: Snapshots,
-    /// Whose levels are kept with it, at most 8.
+    /// Limits watched in it, at most 8.
     pub watched: Vec<Watched>,
-    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    /// The local API of `CrowdSec`, if its decisions are followed.
     pub crowdsec: Option<Crowdsec>,
-    /// The cluster that this host is a node of; `None` is none.
+    /// The cluster of this host, if any.
     pub cluster: Option<Cluster>,
 }
 
@@ -161,11 +161,11 @@ impl Config {
             .filter(|(_, prefix)| !prefix.is_empty())
     }
 
-    /// The destinations where no packet goes to that comes here, as `leads_into` says of prefixes.
+    /// Returns the destinations that packets to this host never have, according to `leads_into`.
     ///
     /// # Errors
     ///
-    /// The first that there is.
+    /// The first error of `leads_into`.
     pub fn destinations_elsewhere<E>(
         &self,
         mut leads_into: impl FnMut(Prefix) -> Result<bool, E>,
@@ -179,7 +179,8 @@ impl Config {
         Ok(elsewhere)
     }
 
-    /// That packets of an interface of this kind are judged twice, and what to write: inside of the tunnel at another interface, and behind it.
+    /// Returns a warning if packets of an interface of this kind are judged twice, inside the
+    /// tunnel and behind it, with a hint.
     pub fn judged_twice(&self, name: &str, kind: Option<&str>) -> Option<String> {
         let tunnel = kind.and_then(tunnels::of_device)?;
         let has = |is_it: bool| self.interfaces.iter().any(|it| (it.name == name) == is_it);
@@ -331,7 +332,8 @@ pub struct PolicyConfig {
     pub observe: bool,
     /// When a source that keeps exceeding the limits is banned; `None` is never.
     pub ban: Option<BanSpec>,
-    /// What else each source may send over established TCP connections with this host; nothing where it is empty.
+    /// The second limits of each source for established TCP connections with this host. Empty for
+    /// none.
     pub established: Vec<LimitSpec>,
 }
 

@@ -33,9 +33,9 @@ const DEFAULT_PART: u32 = 16;
 /// The smallest default budget. A smaller table would be refilled within a second.
 const DEFAULT_MIN: u32 = 1024;
 
-/// The budget where the configuration names none. `lru` takes a sixteenth of its capacity a second, and lets packets over budget pass.
-/// So a flood of forged sources costs few insertions, and leaves sources that keep sending their state. `compact` forgets nothing that
-/// is used, and has none.
+/// Returns the default budget. `lru` admits a sixteenth of its capacity per second, and passes
+/// packets over budget. So a flood of forged sources causes few insertions, and active sources keep
+/// their state. `compact` loses no usage, and has no budget.
 pub fn of_store(source: &Source) -> Option<NewSources> {
     let count = (source.capacity / DEFAULT_PART).max(DEFAULT_MIN);
     match source.store {

@@ -1,4 +1,4 @@
-//! Where each setting comes from: a line of a file, or nowhere, where the default holds.
+//! The origin of each setting: a line of a file, or the default.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -207,7 +207,7 @@ impl Walk<'_> {
 
     fn value(&mut self, path: String, start: usize, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
-            // One without keys says something, too: `[detection.syn_flood]`.
+            // An empty table is a setting too: `[detection.syn_flood]`.
             DeValue::Table(table) if table.is_empty() => self.setting(path, start, "{}"),
             DeValue::Table(table) => self.table(&path, table),
             DeValue::Array(tables) if path == "interface" => {
@@ -275,7 +275,7 @@ impl Walk<'_> {
 fn without_secrets(key: &str, value: &str) -> String {
     let of_list = key.strip_prefix("list.");
     if SECRETS.contains(&key) {
-        // As long as a secret has to be.
+        // At least as long as a secret must be.
         return "\"(secret-not-shown)\"".to_owned();
     }
     let store = value.trim_matches(['"', '\'']).parse::<Store>();

@@ -56,7 +56,7 @@ pub struct OldName {
 }
 
 impl OldName {
-    /// What to say of it.
+    /// Returns the message.
     pub fn problem(&self) -> Problem {
         let Self { old, new, .. } = self;
         if self.is_ambiguous {

@@ -43,7 +43,7 @@ impl<T> At<T> {
     }
 }
 
-/// What several say, without their places.
+/// Returns the values without their places.
 pub fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
     located.iter().map(|at| at.value.clone()).collect()
 }
@@ -116,7 +116,7 @@ impl<'f> Report<'f> {
         self.mentions.take()
     }
 
-    /// Where `spot` is, as a message names it.
+    /// Returns the place of `spot` for a message.
     pub fn name(&self, spot: &Spot) -> String {
         let File { path, text } = &self.files[spot.file];
         let position = Position::new(text, &(spot.start..spot.end));

@@ -8,7 +8,7 @@ const SIMILARITY_MIN: f64 = 0.8;
 /// Keys above the first table; after a table header they would belong to it.
 const TOP_LEVEL: [&str; 2] = ["observe", "on_stop"];
 
-/// What to write: for people, and for programs where it is known.
+/// A correction: for people, and for programs if it is certain.
 pub struct Suggestion {
     pub hint: String,
     pub replacement: Option<String>,
@@ -48,7 +48,7 @@ const ELSEWHERE: [(&[&str], &str, &str); 3] = [
     ),
 ];
 
-/// What to write for the unknown `key` of a table that knows `known`.
+/// Suggests a correction for the unknown `key` of a table with the keys `known`.
 pub fn key(key: &str, known: &[&str]) -> Suggestion {
     let mut elsewhere = ELSEWHERE.iter();
     let lower = key.to_ascii_lowercase();
@@ -78,7 +78,7 @@ pub fn key(key: &str, known: &[&str]) -> Suggestion {
     }
 }
 
-/// What to write for the unknown `word` in quotation marks where one of `known` is wanted.
+/// Suggests a correction for the unknown quoted `word`, if one of `known` is expected.
 pub fn word(word: &str, known: &[&str]) -> Suggestion {
     if let Some(close) = closest(word, known) {
         return Suggestion {

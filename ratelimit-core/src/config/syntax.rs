@@ -14,7 +14,7 @@ use crate::diagnostic::Problem;
 pub fn parse<'f>(index: usize, file: &'f File, report: &Report) -> Option<DeTable<'f>> {
     let (table, errors) = DeTable::parse_recoverable(&file.text);
     let table = table.into_inner();
-    // One slip gives several errors, of which the first in the file is the one to look at.
+    // One mistake causes several errors; the first one in the file is relevant.
     let start = |error: &&Error| error.span().map_or(usize::MAX, |span| span.start);
     let Some(error) = errors.iter().min_by_key(start) else {
         return Some(table);

@@ -386,7 +386,7 @@ impl<'a> Value<'a> {
         self.content.is_table()
     }
 
-    /// How many items the value has, where it is a list.
+    /// Returns the number of items, if the value is a list.
     pub fn len(&self) -> Option<usize> {
         self.content.as_array().map(|items| items.len())
     }

@@ -70,7 +70,7 @@ fn read_word(value: &Value<'_>) -> Option<(Tunnel, u16)> {
     }
 }
 
-/// As they are written: `gre`, `vxlan:4789`.
+/// Formats tunnels: `gre`, `vxlan:4789`.
 pub fn words(tunnels: Tunnels) -> Vec<String> {
     let named = Tunnel::ALL.into_iter();
     let named = named.filter(|tunnel| tunnels.has(*tunnel));

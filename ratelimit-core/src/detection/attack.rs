@@ -34,7 +34,7 @@ pub enum Subject {
         /// The port that a reflection comes from.
         source_port: Option<u16>,
     },
-    /// Where it comes from.
+    /// The source.
     Source(Prefix),
 }
 

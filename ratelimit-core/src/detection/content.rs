@@ -53,7 +53,7 @@ pub enum Content {
     Datagram(Datagram),
     /// A message of ICMP that asks for an echo.
     EchoRequest,
-    /// Another one, or a later fragment of one. Those of neighbours and groups on the link itself are none.
+    /// Another message, or a later fragment. Excludes neighbour and group messages on the link.
     Icmp,
     /// A later fragment of another protocol.
     LaterFragment,

@@ -1,4 +1,4 @@
-//! What to write against attacks: limits of what their targets receive, by class.
+//! Countermeasures against attacks: limits of what their targets receive, by class.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crate::{
 /// The remaining amount of a class, enough to see when the attack ends.
 const LEFT: &str = "packets = 1, per = \"1s\"";
 
-/// What can be done against attacks.
+/// A countermeasure against attacks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Countermeasure {
     /// Limits of packets to an address.
@@ -98,10 +98,10 @@ impl Countermeasure {
     }
 }
 
-/// How long a countermeasure lasts that is proposed.
+/// The duration of a proposed countermeasure.
 const TIME: &str = "1h";
 
-/// What drops most of these attacks.
+/// Returns the countermeasures that drop most of these attacks.
 pub fn against(attacks: impl IntoIterator<Item = (Kind, Subject)>) -> Vec<Countermeasure> {
     let mut targets: BTreeMap<IpAddr, Target> = BTreeMap::new();
     let mut all = Vec::new();
@@ -199,7 +199,7 @@ fn classes(kind: Kind) -> Vec<String> {
     }
 }
 
-/// What of the target these classes have beside.
+/// Returns the legitimate traffic to the target in the same classes.
 const fn what_else(kind: Kind) -> &'static str {
     match kind {
         Kind::SynFlood => {

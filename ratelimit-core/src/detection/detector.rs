@@ -77,7 +77,7 @@ impl Detector {
         self.attacks.values()
     }
 
-    /// Counts a packet; of windows that it shows to have ended, it answers what came out.
+    /// Counts a packet, and returns the results of windows that have ended.
     pub fn take(&mut self, sample: &Sample) -> Step {
         let step = self.advance(sample.at);
         self.end.get_or_insert(later(sample.at, WINDOW_NS));
@@ -85,7 +85,7 @@ impl Detector {
         step
     }
 
-    /// Ends the window if it is over at `now`.
+    /// Ends the window if its time has passed at `now`.
     pub fn advance(&mut self, now: Instant) -> Step {
         let mut step = Step::default();
         if let Some(end) = self.end.filter(|end| *end <= now) {

@@ -1,5 +1,6 @@
-//! How many different things there were, at least: a bitmap that each sets one bit of (the map of linear counting: Whang,
-//! Vander-Zanden and Taylor, TODS 1990). The bits are counted as they are: two things of one bit are one.
+//! Counts distinct things with a lower bound: a bitmap in which each sets one bit (the map of
+//! linear counting: Whang, Vander-Zanden and Taylor, TODS 1990). Only set bits are counted, so two
+//! things with the same bit count as one.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -21,7 +22,7 @@ impl<const WORDS: usize> Distinct<WORDS> {
         self.0[word] |= 1 << (bit % 64);
     }
 
-    /// How many there were, at least.
+    /// Returns a lower bound of the count.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }

@@ -28,7 +28,7 @@ const QUESTIONS_FROM: u16 = 32_768;
 const SERVICE_PORTS_MAX: u64 = 4;
 /// The ports of clients and servers of one service lie side by side: 68 and 67, 161 and 162, 5060 and 5080, 27005 and 27015.
 const BESIDE_MAX: u16 = 20;
-/// Those of IKE are not, without and with NAT (RFC 3947, section 4).
+/// The ports of IKE, without and with NAT (RFC 3947, section 4), are excluded.
 const IKE: [u16; 2] = [500, 4500];
 
 /// Several thousand different things.
@@ -41,19 +41,19 @@ pub struct Evidence {
     pub sources: Crowd,
     /// The ports they went to, or their protocols.
     ports: Crowd,
-    /// How many were looked at.
+    /// The number of samples.
     pub samples: u64,
     packets: u64,
     bytes: u64,
     /// Packets for which this host has a socket.
     with_socket: u64,
-    /// Those that went from a port of services to a higher one.
+    /// Packets from a service port to a higher one.
     answers: u64,
-    /// Those that were looked at which went to a port that no question comes from.
+    /// Sampled packets to a port from which no request is sent.
     to_low_ports: u64,
     /// Packets to a service port.
     to_services: u64,
-    /// Those that went between ports that lie side by side.
+    /// Packets between adjacent ports.
     between_neighbours: u64,
     /// Segments that end connections.
     endings: u64,
@@ -61,7 +61,7 @@ pub struct Evidence {
     unassigned: u64,
     /// Packets of protocols that the target does not receive.
     unreceived: u64,
-    /// Those of protocols that many hosts have connections or encrypted tunnels with, to one.
+    /// Packets of protocols with many hosts on one side, such as encrypted tunnels.
     of_hubs: u64,
 }
 
@@ -140,7 +140,7 @@ impl Evidence {
         self.between_neighbours * 2 > self.packets
     }
 
-    /// How many end connections.
+    /// Returns the packets that end connections.
     pub const fn endings(&self) -> u64 {
         self.endings
     }
@@ -170,7 +170,7 @@ impl Evidence {
         self.of_hubs * 2 > self.packets
     }
 
-    /// How many ports they went to, at least; or of how many protocols they were.
+    /// Returns a lower bound of the destination ports, or of the protocols.
     pub fn ports(&self) -> u64 {
         self.ports.count()
     }

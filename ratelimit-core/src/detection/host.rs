@@ -8,7 +8,7 @@ use smart_default::SmartDefault;
 /// 49,152 on).
 const EPHEMERAL: u16 = 32_768;
 
-/// Where packets end on this host, and from which ports it asks.
+/// The addresses and ports at which packets end on this host, and from which it sends requests.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Host {
     /// Addresses of this host. Packets to them are not forwarded: either a socket receives them, or

@@ -24,9 +24,9 @@ pub struct Counter<K, V> {
     pub key: K,
     /// Upper bound of the count.
     pub count: u64,
-    /// What of it was adopted.
+    /// The inherited part of the count.
     taken_over: u64,
-    /// What else is known of the key, since it has a counter.
+    /// Further data about the key, since it got a counter.
     pub value: V,
 }
 

@@ -55,10 +55,10 @@ const RESOLVER_PORTS_MIN: u64 = 16;
 const DNS: u16 = 53;
 const QUIC: u16 = 443;
 
-/// How fast an attack is that there would be.
+/// The rate of a suspected attack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pace {
-    /// As fast as the rule says.
+    /// At least the rate of the rule.
     Fast,
     /// Slower, but dominant at the target.
     Slow,
@@ -134,7 +134,7 @@ impl Suspicion<'_> {
                 is_of_many
                     && self.packets > self.around.opening * 2
                     && self.is_without_connections()
-                    && !self.is_of_what_it_sends()
+                    && !self.is_by_content()
             }
             Kind::Reflection => self.is_reflection(),
             Kind::UdpFlood => self.is_udp_flood(),
@@ -164,7 +164,8 @@ impl Suspicion<'_> {
     fn is_without_connections(&self) -> bool {
         let acknowledging = self.around.acknowledging;
         match self.pace {
-            // Who acknowledges may end by a reset. Who only resets was forged.
+            // Hosts that acknowledge may end connections with a reset. Sources that only reset were
+            // forged.
             Pace::Fast if self.kind != Kind::RstFlood => {
                 let going_on = acknowledging + self.around.resets.min(acknowledging);
                 going_on * 2 < self.packets * SEGMENTS_FOR_TWO_MIN
@@ -180,7 +181,7 @@ impl Suspicion<'_> {
     }
 
     /// Resets answer segments that their target sends without being answered otherwise.
-    const fn is_of_what_it_sends(&self) -> bool {
+    const fn is_by_content(&self) -> bool {
         let segments = self.around.sent.saturating_sub(self.around.sent_datagrams);
         let of_connections = self.around.acknowledging.saturating_mul(SENT_MAX);
         segments.saturating_sub(of_connections) * 2 >= self.packets

@@ -26,7 +26,7 @@ const SUBNETS: usize = 1024;
 
 /// A subnet needs this many members to be more than a few sources.
 const MEMBERS_MIN: u64 = 8;
-/// How many times what the others send on average is far over it.
+/// How many times the average of the others counts as far above it.
 const FAR_OVER: u64 = 10;
 /// A source has much of an attack from a tenth of what makes one.
 const MUCH: u64 = 10;
@@ -70,11 +70,12 @@ pub struct Window {
     unasked: u64,
     crowd: Crowd,
     crowd_of_subnets: Crowd,
-    /// Where connections are: an address and a port. An acknowledgement of no connection is ordinary where it is forwarded,
-    /// to a container or a host behind this one, also from a port that something listens at. Where connections end here it is
-    /// not. It outlives the window.
+    /// Endpoints of connections: an address and a port. An acknowledgement without a connection is
+    /// ordinary where packets are forwarded, to a container or a host behind this one, also to a
+    /// port with a listener, but not where connections end here. Kept across windows.
     services: Recent<(IpAddr, u16)>,
-    /// Where services over UDP are: an address and a port. One may be away for a moment. It outlives the window.
+    /// Endpoints of UDP services: an address and a port. A service may be gone for a moment. Kept
+    /// across windows.
     datagram_services: Recent<(IpAddr, u16)>,
     /// Peers of this host and its ports: packets may arrive after the socket is closed. Kept beyond
     /// the window.

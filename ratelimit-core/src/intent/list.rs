@@ -23,7 +23,7 @@ pub struct List {
     pub file: Option<PathBuf>,
     /// Since when it is as it is.
     pub since: Timestamp,
-    /// Who put it there.
+    /// The user or program that added it.
     pub author: Arc<str>,
     /// Why entries are on it.
     pub reasons: Reasons,
@@ -103,7 +103,7 @@ impl List {
         self.soonest_end
     }
 
-    /// How much of the address space its entries cover.
+    /// Returns the part of the address space that its entries cover.
     pub fn coverage(&self) -> Coverage {
         Coverage::of(self.entries.iter().map(|entry| entry.prefix))
     }

@@ -51,7 +51,7 @@ impl Offences {
         self.by_source.get(&source).copied()
     }
 
-    /// Puts the offence of a source in the place of the one that there was, and answers that.
+    /// Replaces the offence of a source, and returns the previous one.
     pub fn put(&mut self, source: Prefix, offence: Option<Offence>) -> Option<Offence> {
         let before = match offence {
             Some(offence) => self.by_source.insert(source, offence),
@@ -77,7 +77,8 @@ impl Offences {
             .collect();
     }
 
-    /// The sources whose offences are over at `now`, those that were over first in front; the others are not looked at.
+    /// Returns the sources whose offences have expired at `now`, in the order of their ends. Others
+    /// are not examined.
     pub fn over(&self, now: Instant) -> impl Iterator<Item = Prefix> + '_ {
         let over = self.by_end.iter().take_while(move |(end, _)| *end <= now);
         over.map(|(_, source)| *source)

@@ -100,27 +100,27 @@ pub fn merged(mut limits: Vec<LimitSpec>, named: &[LimitSpec]) -> Vec<LimitSpec>
     };
     let places = limits.iter().map(|limit| {
         let by = named.iter().position(|by| replaced(limit, by));
-        by.map_or(Place::Stays, Place::Replaced)
+        by.map_or(Merge::Stays, Merge::Replaced)
     });
-    let places: Vec<Place> = places.collect();
+    let places: Vec<Merge> = places.collect();
     let mut left: Vec<Option<&LimitSpec>> = named.iter().map(Some).collect();
     let mut place = places.into_iter();
     limits.retain_mut(|limit| match place.next() {
-        Some(Place::Replaced(by)) => match left[by].take() {
+        Some(Merge::Replaced(by)) => match left[by].take() {
             Some(new) => {
                 *limit = new.clone();
                 true
             }
             None => false,
         },
-        Some(Place::Stays) | None => true,
+        Some(Merge::Stays) | None => true,
     });
     limits.extend(left.into_iter().flatten().cloned());
     limits
 }
 
-/// What becomes of a limit.
-enum Place {
+/// Whether a limit stays or is replaced.
+enum Merge {
     Stays,
     /// The index of the one that replaces it.
     Replaced(usize),

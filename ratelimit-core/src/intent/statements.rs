@@ -51,7 +51,7 @@ impl Intent {
             until: renewed::end_of_ban(origin, ban.until),
             slot: slots.slot(Owner::Ban(prefix, origin)),
         });
-        // The first of the origins is the last one that is looked at.
+        // The first of the origins is examined last.
         let bans: Vec<Counted> = bans.collect();
         longest(listed.chain(bans.into_iter().rev()))
     }

@@ -1,18 +1,18 @@
-//! Whose limits are set at run time.
+//! The target of runtime limits.
 
 use crate::{
     policies::{DEFAULT, destination_name},
     prefix::Prefix,
 };
 
-/// Whose limits they are.
+/// The target of runtime limits.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Target {
-    /// Those of sources without a policy of their own: the default policy.
+    /// Sources without a policy of their own: the default policy.
     Default,
     /// The sources of a prefix.
     Sources(Prefix),
-    /// Those of the addresses of a prefix together, as destinations.
+    /// All addresses of a prefix together, as destinations.
     Destination(Prefix),
 }
 

@@ -1,4 +1,4 @@
-//! What entries of a list are to networks that this host is connected to.
+//! How list entries treat the networks that this host is connected to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! How much of the address space a list covers, and whether that can be meant. A list that is broken where it is made, or whose
-//! server was taken over, cuts half of the internet off.
+//! Measures how much of the address space a list covers, and whether that is plausible. A list that
+//! is broken at its origin, or whose server was compromised, could block half of the internet.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::{ip_family::IpFamily, prefix::Prefix};
 
 /// The share of an address space above which a list is refused.
 const SHARE_MAX: f64 = 1. / 64.;
-/// How many times as much a list may cover as the one before.
+/// The largest plausible growth factor of a list.
 const GROWTH_MAX: u64 = 10;
-/// What covers fewer addresses may grow as it likes: a list of three may be one of forty tomorrow.
+/// Smaller lists may grow freely: a list of three may be one of forty tomorrow.
 const GROWTH_LOOKED_AT: u64 = 4096;
 /// The addresses of IPv4.
 const IPV4: f64 = 4_294_967_296.;
@@ -47,7 +47,7 @@ impl Coverage {
         let mut coverage = Self::default();
         let mut outer: Option<Prefix> = None;
         for prefix in prefixes {
-            // Of IPv6 no less than a /64 is counted.
+            // For IPv6, at least a /64 is counted.
             let counted = match IpFamily::of(prefix.address()) {
                 IpFamily::V4 => prefix,
                 IpFamily::V6 => {
@@ -79,11 +79,12 @@ impl Coverage {
         self.ipv6 = self.ipv6.saturating_add(other.ipv6);
     }
 
-    /// Refuses to cover more than 1/64 of an address space, or ten times as much as `before`. What covers no more than that is taken.
+    /// Refuses to cover more than 1/64 of an address space, or ten times as much as `before`. A
+    /// list that covers no more than before is accepted.
     ///
     /// # Errors
     ///
-    /// When it is more: how much, and what to do if that is meant.
+    /// The coverage, and what to do if it is intended.
     pub fn vet(self, name: &str, before: Option<Self>) -> Result<(), NoList> {
         let was = before.unwrap_or_default();
         let refused = |error| {

@@ -33,7 +33,7 @@ impl Action {
 pub struct Facts {
     /// The action, if it is given.
     pub action: Option<Action>,
-    /// Who put it there.
+    /// The user or program that added it.
     pub author: Option<String>,
     /// Since when.
     pub since: Option<Timestamp>,

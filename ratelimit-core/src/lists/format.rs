@@ -1,6 +1,6 @@
-//! The formats of lists. `formats.rs` tells them apart, and has a file for each.
+//! The formats of lists. `formats.rs` recognizes them, and has a file for each.
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::Display, strum::VariantArray)]
 pub enum Format {
     /// An address, a prefix or a range a line, with a comment or a number behind it.
@@ -18,25 +18,26 @@ pub enum Format {
     /// JSON lines of `rlctl export`.
     #[strum(to_string = "JSON lines")]
     Own,
-    /// What `ipset save` and `ipset list` write, and `ipset restore` reads.
+    /// The output of `ipset save` and `ipset list`, and the input of `ipset restore`.
     #[strum(to_string = "ipset save")]
     Ipset,
-    /// What `ipset -o xml` writes, and firewalld keeps its sets in.
+    /// The output of `ipset -o xml`, also used by firewalld.
     #[strum(to_string = "XML of ipset or firewalld")]
     IpsetXml,
-    /// What `nft list set` writes and `nft -f` reads.
+    /// The output of `nft list set`, and the input of `nft -f`.
     #[strum(to_string = "nft")]
     Nft,
-    /// What `nft -j` writes and reads.
+    /// The output and input of `nft -j`.
     #[strum(to_string = "nft JSON")]
     NftJson,
-    /// What `cscli decisions list -o raw` writes, and `cscli decisions import` reads.
+    /// The output of `cscli decisions list -o raw`, and the input of `cscli decisions import`.
     #[strum(to_string = "CrowdSec CSV")]
     CrowdSecCsv,
-    /// What `cscli decisions list -o json` and `cscli alerts list -o json` write, and `cscli decisions import` reads.
+    /// The output of `cscli decisions list -o json` and `cscli alerts list -o json`, and the input
+    /// of `cscli decisions import`.
     #[strum(to_string = "CrowdSec JSON")]
     CrowdSecJson,
-    /// What `fail2ban-client` writes: `banned`, `status JAIL`, and `get JAIL banip --with-time`.
+    /// The output of `fail2ban-client`: `banned`, `status JAIL`, and `get JAIL banip --with-time`.
     #[strum(to_string = "fail2ban")]
     Fail2ban,
     /// A column of a table.
@@ -54,13 +55,14 @@ pub enum Format {
     /// `deny` of nginx, and `Deny from` and `Require not ip` of Apache.
     #[strum(to_string = "nginx or Apache")]
     WebServer,
-    /// What `iptables-save`, `iptables -S` and `iptables -L -n` write, and commands for iptables.
+    /// The output of `iptables-save`, `iptables -S` and `iptables -L -n`, and commands for
+    /// iptables.
     #[strum(to_string = "iptables")]
     Iptables,
-    /// What `ufw status` writes, and commands for ufw.
+    /// The output of `ufw status`, and commands for ufw.
     #[strum(to_string = "ufw")]
     Ufw,
-    /// What `export` of `RouterOS` writes.
+    /// The output of `export` in `RouterOS`.
     #[strum(to_string = "MikroTik")]
     MikroTik,
     /// `pf.conf`.

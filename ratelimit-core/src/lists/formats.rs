@@ -1,4 +1,5 @@
-//! Which format a text is in, told by the first of its lines that only one has, and what reads it.
+//! Recognizes the format of a text by the first line that only one format has, and selects its
+//! reader.
 
 mod any_json;
 mod crowdsec;
@@ -29,7 +30,7 @@ mod words;
 use self::not_a_list::Other;
 use super::{address, format::Format, reader::Reader};
 
-/// The lines that are looked at to find out what a text is.
+/// The number of lines examined to recognize a text.
 const LOOKED_AT: usize = 1000;
 
 /// The part of a text, in bytes, in which other words are looked for that a format has.
@@ -94,7 +95,8 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
     }
 }
 
-/// Whether a text is JSON, told by its first line: not an address with its port, `[2001:db8::1]:80`, and no list of Python.
+/// Returns whether a text is JSON, by its first line: not an address with its port,
+/// `[2001:db8::1]:80`, and no Python list.
 fn is_json(line: &str) -> bool {
     match line.as_bytes() {
         [b'{', ..] => true,
@@ -112,7 +114,7 @@ fn is_json(line: &str) -> bool {
 /// The keys of our own lines besides the prefix.
 const OURS: [&str; 6] = ["action", "until", "reason", "by", "since", "origin"];
 
-/// JSON: told by the keys of its first object.
+/// Recognizes JSON by the keys of its first object.
 fn object(line: &str, text: &str) -> Result<Format, Other> {
     let keys = any_json::first_keys(text);
     let has = |key: &str| keys.iter().any(|it| it == key);

@@ -17,7 +17,7 @@ pub struct Merged {
 pub fn merge(entries: &mut Vec<Entry>) -> Merged {
     entries.sort_by_key(|entry| entry.prefix);
     let mut merged = Merged::default();
-    // The entries around the one that is looked at, the widest first, each holding longer than those around it.
+    // The entries around the current one, widest first, each ending later than those around it.
     let mut around: Vec<Entry> = Vec::new();
     let mut kept = 0;
     for index in 0..entries.len() {

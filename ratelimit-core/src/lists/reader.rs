@@ -13,7 +13,7 @@ use super::{
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
-    source::{NoList, Source},
+    source::{ListText, NoList},
     vetting::Vetting,
 };
 use crate::{
@@ -62,7 +62,7 @@ pub struct Said<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub fn new(text: &'t str, source: Source<'t>, format: Format, vetting: &'t Vetting) -> Self {
+    pub fn new(text: &'t str, source: ListText<'t>, format: Format, vetting: &'t Vetting) -> Self {
         let reading = Reading {
             format,
             entries: Vec::new(),
@@ -99,7 +99,7 @@ impl<'t> Reader<'t> {
         self.vetting
     }
 
-    /// The moment at which a time to live is over.
+    /// Returns the time at which a time to live ends.
     pub fn after(&self, time: SignedDuration) -> Timestamp {
         self.written.saturating_add(time).unwrap_or(Timestamp::MAX)
     }
@@ -124,7 +124,7 @@ impl<'t> Reader<'t> {
             if let Err(problem) = self.vetting.vet(prefix) {
                 return self.report(part, problem);
             }
-            // One range can be a hundred prefixes, so a short text can be more than memory has room for.
+            // One range can become a hundred prefixes, so even a short text can exceed memory.
             self.is_full |= self.reading.entries.len() >= LISTED_MAX as usize;
             if self.is_full {
                 return;

@@ -20,7 +20,7 @@ pub struct Entry {
     pub until: Option<Timestamp>,
     /// Why.
     pub reason: ReasonId,
-    /// What its line says besides: an index into [`Reading::facts`].
+    /// Other data of its line: an index into [`Reading::facts`].
     pub facts: u32,
 }
 
@@ -33,11 +33,11 @@ pub struct Reading {
     pub entries: Vec<Entry>,
     /// Why they are there.
     pub reasons: Reasons,
-    /// What lines say besides. The first says nothing, and is that of all other formats than our own.
+    /// Other data of lines. The first is empty, and used by all formats except our own.
     pub facts: Vec<Facts>,
     /// The lines that are wrong.
     pub bad: BadLines,
-    /// How many entries were left out for good reason, by that reason: `captcha, not a ban`.
+    /// How many entries were skipped for a good reason, by reason: `captcha, not a ban`.
     pub skipped: BTreeMap<String, usize>,
     /// Choices for ambiguous texts: the column or key that was read.
     pub notes: Vec<String>,
@@ -55,7 +55,7 @@ pub struct BadLines {
 }
 
 impl BadLines {
-    /// Those that are shown, without anything that is quoted of them, for those who may not read the list.
+    /// Formats the shown problems without quotes from the list, for users who may not read it.
     pub fn unquoted(&self) -> String {
         let mut lines: Vec<_> = self.shown.iter().map(Diagnostic::unquoted).collect();
         lines.extend(more(self.count - lines.len()));
@@ -71,7 +71,7 @@ impl fmt::Display for BadLines {
     }
 }
 
-/// How many more there are, where there are any.
+/// Formats the number of further problems, if any.
 fn more(count: usize) -> Option<String> {
     match count {
         0 => None,

@@ -11,7 +11,7 @@ pub struct Sets {
     all: Vec<Set>,
     by_name: HashMap<String, usize>,
     current: Option<usize>,
-    /// What to run to get one set.
+    /// The command that prints one set.
     command: &'static str,
 }
 

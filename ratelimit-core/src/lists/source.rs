@@ -1,10 +1,10 @@
-//! A text that may be a list, and why it is none.
+//! A text that may be a list, and the error if it is not.
 
 use jiff::Timestamp;
 
 /// A text that may be a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct ListText<'a> {
     /// The name of its file, for messages.
     pub name: &'a str,
     /// The content.

@@ -23,7 +23,7 @@ fn read_text(text: &str) -> Result<Reading, NoList> {
     reason = "tests make one for each call"
 )]
 fn read_bytes(bytes: &[u8], vetting: Vetting) -> Result<Reading, NoList> {
-    let source = Source {
+    let source = ListText {
         name: "list",
         bytes,
         now: now(),

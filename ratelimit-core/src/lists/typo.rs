@@ -34,7 +34,7 @@ const STEPS: [(&str, Step); 13] = [
     ("is a shortened prefix", with_all_numbers),
 ];
 
-/// What `text`, which is not an address, prefix or range, was meant to be.
+/// Guesses the intended value of `text`, which is not an address, prefix or range.
 pub fn meant(text: &str) -> Option<Meant> {
     // A longer line is not an address.
     if text.len() > 200 {

@@ -63,7 +63,8 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         Some(&entry.value)
     }
 
-    /// Puts an empty entry, and forgets another where there is no room; answers whether there was none.
+    /// Inserts an empty entry, and evicts another if there is no room. Returns whether the entry is
+    /// new.
     pub fn insert(&mut self, key: K) -> bool {
         if self.contains(&key) {
             return false;
@@ -96,7 +97,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         }
     }
 
-    /// Notes that a key was seen, and answers the number of the look.
+    /// Records that a key was seen, and returns the number of the access.
     fn look(&self, key: K) -> u64 {
         let mut order = self.order.borrow_mut();
         let Order { looks, next } = &mut *order;

@@ -17,7 +17,7 @@ pub struct Answer {
     pub bytes: u64,
     /// Packets that the capture has only the front of.
     pub cut: u64,
-    /// Those of them whose headers were cut, so that their class is not known.
+    /// Packets with truncated headers, whose class is unknown.
     pub cut_headers: u64,
     /// When they came.
     pub time: Times,
@@ -25,7 +25,7 @@ pub struct Answer {
     pub sources_seen: usize,
     /// Sources of a family that can have state.
     pub sources_capacity: u32,
-    /// Where the state of sources is.
+    /// The store of the state of sources.
     pub store: StateStore,
     /// How often a source lost its state to another.
     pub evicted: u64,
@@ -33,11 +33,11 @@ pub struct Answer {
     pub bans_connected: bool,
     /// Sources that policies would have banned, where everything is a dry run: of that no ban is kept.
     pub would_be_banned: usize,
-    /// How far the clock of packets went at a time, where it was the coarse one.
+    /// The resolution of the clock, if it was the coarse one.
     pub tick: Option<Duration>,
     /// Whether everything is a dry run.
     pub observe: bool,
-    /// What happened to them; verdicts that were not given are left out.
+    /// Packets by verdict, without verdicts that did not occur.
     pub verdicts: Vec<VerdictRow>,
     /// Sources that lost a packet, or would have.
     pub sources_dropped: usize,
@@ -45,7 +45,7 @@ pub struct Answer {
     pub sources: Vec<RefusedSource>,
     /// What happened when.
     pub timeline: Timeline,
-    /// What would have been named an attack; `None` where the configuration looks for none.
+    /// Attacks that would have been named; `None` if the configuration looks for none.
     pub attacks: Option<Vec<AttackRow>>,
     /// Challenged sources; `None` if the configuration has no challenge.
     pub challenged: Option<Challenged>,
@@ -53,7 +53,7 @@ pub struct Answer {
     pub comparison: Option<ComparisonAnswer>,
 }
 
-/// What would have been named an attack.
+/// An attack that would have been named.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttackRow {
     /// What kind.
@@ -79,7 +79,7 @@ pub struct AttackRow {
 pub struct Challenged {
     /// How many.
     pub sources: usize,
-    /// Those that acknowledged something later, and so would have answered.
+    /// Sources that later sent an acknowledgement, and so would have passed the challenge.
     pub verified: usize,
 }
 
@@ -111,7 +111,7 @@ pub struct RefusedSource {
 /// Why a packet was refused.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
-    /// As in the metrics.
+    /// The reason, as in the metrics.
     pub reason: &'static str,
     /// The policy, where a limit of it decided.
     pub policy: Option<String>,

@@ -38,7 +38,7 @@ impl Bans {
         tables.set_detected(source, Some(ban));
     }
 
-    /// How many sources a dry run would have banned.
+    /// Returns the number of sources that a dry run would have banned.
     pub fn would_be(&self) -> usize {
         self.would_be.len()
     }

@@ -29,7 +29,7 @@ impl Challenged {
         }
     }
 
-    /// How many there are.
+    /// Returns the counts.
     pub fn answer(&self) -> Answer {
         Answer {
             sources: self.silent.union(&self.verified).count(),

@@ -3,8 +3,8 @@
 use ratelimit_common::Instant;
 use serde::Serialize;
 
-/// Where on the kernel's clock the first packet of a capture comes: a day after boot. The usual windows divide a day, so those
-/// that lie at multiples of their length begin with the first packet; and a packet may be older than the first.
+/// The kernel time of a capture's first packet: a day after boot. The usual windows divide a day,
+/// so aligned windows begin with the first packet; and a packet may be older than the first.
 const FIRST_NS: u64 = 86_400 * SECOND_NS;
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -1,4 +1,4 @@
-//! Whom a packet is from.
+//! The source of a packet.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ pub struct Origin {
     pub acknowledges: bool,
 }
 
-/// What makes an address a source.
+/// The masks that turn an address into a source.
 #[derive(Clone, Debug)]
 pub struct Masks {
     ipv4: Ipv4,

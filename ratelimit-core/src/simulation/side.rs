@@ -1,4 +1,4 @@
-//! One configuration at work.
+//! The simulation of one configuration.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Side {
     pub bans: Bans,
     pub attacks: Option<Attacks>,
     pub challenged: Option<Challenged>,
-    /// How far the clock goes at a time, where it is the coarse one.
+    /// The resolution of the clock, if it is the coarse one.
     pub tick: Option<Duration>,
     tick_ns: u64,
 }

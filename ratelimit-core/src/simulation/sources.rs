@@ -1,4 +1,4 @@
-//! What happened to the packets of each source.
+//! Results by source.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -44,12 +44,12 @@ impl Sources {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many lost a packet, or would have.
+    /// Returns the number of sources that lost a packet, or would have.
     pub fn count_refused(&self) -> usize {
         self.0
             .values()

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Packets that passed, were dropped, and would have been dropped but for a dry run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// Those that passed, for any reason but a dry run.
+    /// Packets that passed, except by a dry run.
     pub passed: u64,
     /// Dropped packets.
     pub dropped: u64,

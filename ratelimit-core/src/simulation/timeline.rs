@@ -1,7 +1,7 @@
-//! Packets over time, in intervals of one length.
+//! Packets over time, in intervals of equal length.
 //!
-//! How long a capture is becomes known at its end. So packets are counted in short intervals at first; when these become too
-//! many, they are put together into longer ones, of which the shorter are whole parts.
+//! The length of a capture is only known at its end. So packets are counted in short intervals at
+//! first, which are merged into longer ones when there are too many.
 
 use std::time::Duration;
 

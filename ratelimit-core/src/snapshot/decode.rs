@@ -31,9 +31,9 @@ const UNKNOWN: Unreadable = Unreadable::Damaged("an entry has an unknown form");
 /// A snapshot whose checksums are right.
 #[derive(Clone, Debug)]
 pub struct Snapshot<'a> {
-    /// What its entries depend on.
+    /// The conditions of its entries.
     pub header: Header,
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: u64,
     frames: Vec<&'a [u8]>,
 }

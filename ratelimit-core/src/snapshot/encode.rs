@@ -81,17 +81,17 @@ impl Encoder {
         self.entries += 1;
     }
 
-    /// How many entries were added.
+    /// Returns the number of added entries.
     pub const fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Takes what is to be written next.
+    /// Takes the bytes to write next.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
     }
 
-    /// Ends the snapshot, and returns what is to be written last.
+    /// Ends the snapshot, and returns the last bytes to write.
     pub fn finish(mut self) -> Vec<u8> {
         for (group, rows) in std::mem::take(&mut self.open) {
             if !rows.is_empty() {

@@ -1,11 +1,11 @@
-//! What words of a snapshot say on the clock of another boot.
+//! Converts the words of a snapshot to the clock of another boot.
 
 use ratelimit_common::{
     Instant,
     algorithm::{Algorithm, SlidingLog},
 };
 
-/// One moment on two clocks of the kernel: that of the boot in which a snapshot was taken, and that of this one.
+/// One moment on the kernel's clocks of two boots: the one of the snapshot, and this one.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
     /// This moment, if the clock of then had continued.

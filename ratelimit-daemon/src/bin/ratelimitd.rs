@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             // An error of the configuration says itself that it is one, for each place.
             if error.is::<ConfigError>() {
                 if arguments.without_file != config::Arguments::default() {
-                    // As clap has it.
+                    // In the format of clap.
                     let error = error.to_string();
                     eprintln!("error: {}", error.strip_prefix("error: ").unwrap_or(&error));
                     return ExitCode::from(2);
@@ -86,7 +86,8 @@ fn run(arguments: &Command) -> anyhow::Result<()> {
         return fs::write(file, loader::ENTRY)
             .with_context(|| format!("writing {}", file.display()));
     }
-    // Before anything is read: what it may do, nobody else may.
+    // First of all, while no untrusted data has been read: the loader has privileges that no other
+    // process has.
     let loader = loader::start()?;
     let user = User::find(arguments.user.as_deref())?;
     let config = user.act(|| config(arguments))??;

@@ -16,7 +16,7 @@ pub enum ClusterKey {
     Default,
     /// The budget of a source, or of a prefix by its first address.
     Budget {
-        /// Whose budget it is; `::` is the node.
+        /// The address of the budget; `::` is the node.
         address: IpAddr,
         /// Hash of the limit.
         limit: u64,

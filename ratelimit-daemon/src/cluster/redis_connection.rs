@@ -1,5 +1,5 @@
-//! A connection to the store: two, because the one that waits for messages cannot carry anything
-//! else. Each call has a deadline.
+//! The connection to the store. It consists of two, because one that waits for messages cannot be
+//! used for anything else. Each call has a deadline.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use super::{Heard, route::Route};
 const STREAM: &str = "{ratelimit}:stream";
 /// Prefix of the keys of stored parts.
 const PART: &str = "{ratelimit}:part";
-/// How long the store holds a question for messages until one comes, in milliseconds.
+/// How long the store may hold a request for messages, in milliseconds.
 const WAIT_MS: u64 = 300;
 /// The most messages of an answer: with the longest ones 16 MB.
 const MESSAGES_MAX: u64 = 32;
@@ -53,12 +53,12 @@ pub enum LinkError {
         "the Redis Cluster servers disagree about the owner of the keys; the last answer was {0}"
     )]
     Moved(String),
-    /// It answers what no such server answers.
+    /// A response that no valid server sends.
     #[error("an answer that is none of Redis or Valkey, to {0}")]
     Nonsense(&'static str),
 }
 
-/// What to do about an error that the configuration can end.
+/// Returns a hint for an error that the configuration can fix.
 fn hint(error: &redis::RedisError) -> &'static str {
     let text = error.to_string();
     let says = |part: &str| text.contains(part);
@@ -100,14 +100,14 @@ impl EntryId {
     }
 }
 
-/// What carries messages to the store, and reads parts.
+/// The connection that sends messages and reads parts.
 pub struct Link {
     connection: MultiplexedConnection,
     /// When the last message that was read was stored.
     seen: Millis,
 }
 
-/// What reads messages as they come.
+/// The connection that receives messages.
 pub struct Stream {
     connection: MultiplexedConnection,
     after: EntryId,
@@ -230,7 +230,8 @@ fn read_entries(answer: Value) -> Option<Vec<(EntryId, Vec<u8>)>> {
     }
 }
 
-/// The entries of an answer. The message of one that is none of ours is empty, which is refused as what it is.
+/// Returns the entries of a response. The message of a foreign entry is empty, and is refused as
+/// such.
 fn entries(answer: Value) -> Option<Vec<(EntryId, Vec<u8>)>> {
     let Value::Array(entries) = answer else {
         return None;

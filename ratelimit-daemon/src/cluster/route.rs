@@ -11,13 +11,13 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{file, redis_connection::LinkError};
 
-/// How long a connection may take to be made.
+/// The timeout of a connection attempt.
 const CONNECTING: Duration = Duration::from_secs(1);
-/// How long a call may take.
+/// The timeout of a call.
 const DEADLINE: Duration = Duration::from_millis(1_200);
-/// How long the way to a store may take in all, however many hosts it has.
+/// The total timeout for finding the store, with any number of hosts.
 const FINDING: Duration = Duration::from_secs(3);
-/// A Redis Cluster tells in one step where a slot is.
+/// A Redis Cluster names the right server in one redirect.
 const STEPS: usize = 3;
 
 /// Two connections to a server, and its answer.
@@ -158,7 +158,7 @@ async fn connect(client: &Client) -> redis::RedisResult<MultiplexedConnection> {
         .await
 }
 
-/// Where a server of a Redis Cluster says that the key is.
+/// Returns the server that a Redis Cluster names for the key.
 fn moved(error: &redis::RedisError) -> Option<String> {
     let (other, _) = error.redirect_node()?;
     let (address, port) = other.rsplit_once(':')?;

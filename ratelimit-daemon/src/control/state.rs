@@ -21,7 +21,7 @@ use anyhow::Context;
 use ratelimit_common::{Detected, Instant, Standing, features::Features};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
-    compile::{self, HeldTable, carried::Scopes},
+    compile::{self, ExistingTable, carried::Scopes},
     config::{Config, Interface},
     counter_slots::Owner,
     intent::{Edit, Intent, Suspended, Target},
@@ -481,7 +481,7 @@ impl State {
         policies.extend(&held.retired);
         let datapath = self.enforcer.datapath();
         let sets = datapath.table_sets();
-        let held = sets.map(|sets| HeldTable { sets, policies });
+        let held = sets.map(|sets| ExistingTable { sets, policies });
         let logs = Some(datapath.log_size());
         map_plan::sizes(&self.intent.config, &self.kept.store, held.as_ref(), logs)
     }
@@ -506,7 +506,7 @@ impl State {
     fn compile(&mut self, edits: &[Edit], cause: Cause<'_>) -> anyhow::Result<()> {
         if edits.iter().any(Edit::is_config) {
             let on_trial = cause == Cause::Rollback;
-            self.suspension().compile_anew(on_trial)?;
+            self.suspension().recompile(on_trial)?;
             self.compile_rules();
             return Ok(());
         }
@@ -536,7 +536,7 @@ impl State {
         if self.intent.suspended_limits().next().is_none() {
             return;
         }
-        let compiled = self.suspension().compile_anew(on_trial);
+        let compiled = self.suspension().recompile(on_trial);
         self.compile_rules();
         if let Err(error) = compiled.and_then(|()| self.enforce_all()) {
             warn!(
@@ -586,9 +586,14 @@ impl State {
     }
 
     /// Returns the scopes and the clock that another configuration would result in.
-    pub(super) fn outlook(&self, config: &Config) -> anyhow::Result<(Scopes, ClockStatus)> {
+    pub(super) fn scopes_and_clock_under(
+        &self,
+        config: &Config,
+    ) -> anyhow::Result<(Scopes, ClockStatus)> {
         let intent = self.intent.policies_under(config.clone());
-        Ok(self.compiled.outlook(&intent, &self.enforcer)?)
+        Ok(self
+            .compiled
+            .scopes_and_clock_under(&intent, &self.enforcer)?)
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {

@@ -26,12 +26,12 @@ pub enum Side {
     Deleted,
 }
 
-/// Reads an answer decision by decision, as it comes: neither it nor one of them stays in memory. An answer without one of the two lists is none: a list that
-/// is missing is not taken for an empty one.
+/// Reads a response decision by decision as it arrives, so that neither it nor a whole decision
+/// stays in memory. Both lists must be present: a missing list does not count as empty.
 ///
 /// # Errors
 ///
-/// When it is no answer, or has too many decisions. Some of them may have been reported.
+/// If it is invalid, or has too many decisions. Some of them may have been reported.
 pub fn read<'a>(
     answer: impl Read,
     mut take: impl FnMut(Side, &Decision<'a>),
@@ -75,7 +75,7 @@ impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for Lists<'_, F> {
     }
 }
 
-/// One list, or `null`, which is how Go writes one without entries.
+/// A list, or `null`, which is Go's encoding of an empty one.
 struct List<'f, F> {
     side: Side,
     take: &'f mut F,
@@ -119,13 +119,13 @@ impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for List<'_, F> {
 /// A decision.
 #[derive(Debug, Deserialize)]
 pub struct Decision<'a> {
-    /// Its number; 0 where an API tells none, and then a value has one decision.
+    /// Its number; 0 if the API sends none, in which case a value has one decision.
     #[serde(default)]
     pub id: u64,
-    /// How long it lasts from now on, as Go writes it: `3h59m50.5s`, negative when it has ended.
+    /// The remaining time in Go's format: `3h59m50.5s`, negative if it has ended.
     #[serde(borrow)]
     pub duration: Cow<'a, str>,
-    /// What kind of thing the value is: `Ip`, `Range`, `Country` ...
+    /// The kind of value: `Ip`, `Range`, `Country` ...
     #[serde(borrow)]
     pub scope: Cow<'a, str>,
     /// The action: `ban`, `captcha` ...
@@ -134,7 +134,7 @@ pub struct Decision<'a> {
     /// To whom.
     #[serde(borrow)]
     pub value: Cow<'a, str>,
-    /// Who decided: `crowdsec`, `cscli`, `CAPI`, `lists` ...
+    /// The origin: `crowdsec`, `cscli`, `CAPI`, `lists` ...
     #[serde(borrow, default)]
     pub origin: Cow<'a, str>,
     /// Why.
@@ -187,7 +187,8 @@ impl Decision<'_> {
         }
     }
 
-    /// How long it lasts from now on. What Go's `Duration.String` writes is read by jiff: `1h2m3.5s`, `1.5ms`, `2µs`, `-4s`.
+    /// Returns the remaining time. jiff parses the output of Go's `Duration.String`: `1h2m3.5s`,
+    /// `1.5ms`, `2µs`, `-4s`.
     pub fn lasts(&self) -> Result<SignedDuration, Ignored> {
         self.duration.parse().map_err(|_| Ignored::Duration)
     }

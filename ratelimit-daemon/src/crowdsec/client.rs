@@ -1,4 +1,4 @@
-//! One request to the local API, one answer: HTTP/1 over TCP or a Unix socket.
+//! A request to the local API: HTTP/1 over TCP or a Unix socket.
 
 use std::{
     io,
@@ -26,9 +26,9 @@ use tokio::{
 use super::cut;
 use crate::clock;
 
-/// How this bouncer calls itself: `cscli bouncers list` shows the two parts as type and version.
+/// The user agent of this bouncer: `cscli bouncers list` shows its parts as type and version.
 const AGENT: &str = concat!("ratelimit/v", env!("CARGO_PKG_VERSION"));
-/// How long connecting, asking and reading the answer may take together.
+/// The total timeout of connecting, sending and reading the response.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer: a million decisions.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
@@ -129,7 +129,8 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let stream = stream.map_err(|error| anyhow!("connecting: {error}"))?;
     let connected = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connected.map_err(|error| broken(&error))?;
-    // What fails on the connection fails in `sender` and in the body too. It ends with this answer, read or not.
+    // An error of the connection also appears in `sender` and in the body. The connection ends with
+    // this response, read or not.
     let mut task = JoinSet::new();
     task.spawn(connection);
     let answer = sender.send_request(request).await;
@@ -138,7 +139,7 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     if head.status == StatusCode::OK {
         return Ok((body, task));
     }
-    // Whatever it says of a failure: the status is reported.
+    // Even if the body fails, the status is reported.
     let body = Limited::new(body, ERROR_BYTES_MAX).collect().await;
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     let message = message(&body);

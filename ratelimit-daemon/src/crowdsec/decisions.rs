@@ -28,13 +28,13 @@ type Key = (Prefix, u64);
 /// The decisions that hold, each by its prefix and number: 48 bytes of a million.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    held: BTreeMap<Key, Held>,
+    held: BTreeMap<Key, ActiveDecision>,
     texts: Texts,
 }
 
 /// A decision that holds.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct ActiveDecision {
     until: Instant,
     reason: TextId,
     author: TextId,
@@ -56,9 +56,9 @@ pub struct Wanted {
 pub struct Update {
     /// Bans to be, and prefixes whose bans are over, in the order of the prefixes.
     pub bans: Vec<(Prefix, Option<Wanted>)>,
-    /// Whether these are all bans: any other is over.
+    /// Whether these are all bans: others have ended.
     pub whole: bool,
-    /// How many decisions hold.
+    /// The number of decisions in force.
     pub decisions: usize,
     /// Ignored decisions by cause: their number, and the first value.
     pub ignored: BTreeMap<Ignored, (u64, String)>,
@@ -75,7 +75,7 @@ impl Update {
 /// The content of an answer.
 #[derive(Default)]
 struct Read {
-    new: Vec<(Key, Held)>,
+    new: Vec<(Key, ActiveDecision)>,
     ignored: BTreeMap<Ignored, (u64, String)>,
 }
 
@@ -172,14 +172,14 @@ impl Decisions {
         &mut self,
         decision: &Decision<'_>,
         now: Instant,
-    ) -> Result<Option<(Key, Held)>, Ignored> {
+    ) -> Result<Option<(Key, ActiveDecision)>, Ignored> {
         let prefix = decision.banned()?;
         let lasts = decision.lasts()?.min(LASTS_MAX);
         let Some(lasts) = Duration::try_from(lasts).ok().filter(|it| !it.is_zero()) else {
             return Ok(None);
         };
         let nanos = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
-        let held = Held {
+        let held = ActiveDecision {
             until: Instant::from_nanos(now.as_nanos().saturating_add(nanos)),
             reason: self.texts.add(&decision.scenario),
             author: self.texts.add(&decision.origin),
@@ -195,7 +195,7 @@ impl Decisions {
         Some(self.wanted(longest))
     }
 
-    fn wanted(&self, held: Held) -> Wanted {
+    fn wanted(&self, held: ActiveDecision) -> Wanted {
         Wanted {
             until: held.until,
             reason: self.texts.get(held.reason),

@@ -23,9 +23,9 @@ const THREADS_MAX: usize = 4;
 
 /// The position of a scan of a map. The default is its beginning.
 #[derive(Clone, Debug, Default)]
-pub struct Place(Option<Vec<u8>>);
+pub struct ScanPosition(Option<Vec<u8>>);
 
-impl Place {
+impl ScanPosition {
     /// Takes the position from the kernel: the number of a bucket, or a key.
     pub(super) fn at(bytes: Vec<u8>) -> Self {
         Self(Some(bytes))
@@ -62,8 +62,10 @@ pub fn for_each<K: Pod, V: Pod>(
 }
 
 /// Repeats `scan` from the position that it returns, until the map is complete.
-pub fn to_the_end<E>(mut scan: impl FnMut(&Place) -> Result<Place, E>) -> Result<(), E> {
-    let mut place = Place::default();
+pub fn to_the_end<E>(
+    mut scan: impl FnMut(&ScanPosition) -> Result<ScanPosition, E>,
+) -> Result<(), E> {
+    let mut place = ScanPosition::default();
     loop {
         place = scan(&place)?;
         if place.is_front() {
@@ -76,10 +78,10 @@ pub fn to_the_end<E>(mut scan: impl FnMut(&Place) -> Result<Place, E>) -> Result
 /// Returns where to continue: the beginning after the last one.
 pub fn for_some<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
-    place: &Place,
+    place: &ScanPosition,
     elements: usize,
     mut visit: impl FnMut(K, V),
-) -> io::Result<Place> {
+) -> io::Result<ScanPosition> {
     for_some_parts(map, place, elements, 1, |key, value: &[V]| {
         for value in value {
             visit(key, *value);
@@ -93,17 +95,23 @@ pub fn for_range<V: Pod>(
     indices: Range<u32>,
     visit: impl FnMut(u32, V),
 ) -> io::Result<()> {
-    for_some(map, &Place::before(indices.start), indices.len(), visit).map(drop)
+    for_some(
+        map,
+        &ScanPosition::before(indices.start),
+        indices.len(),
+        visit,
+    )
+    .map(drop)
 }
 
 /// Like [`for_some`], for values that consist of a number of `parts`, such as words.
 pub fn for_some_parts<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
-    place: &Place,
+    place: &ScanPosition,
     mut elements: usize,
     parts: usize,
     mut visit: impl FnMut(K, &[P]),
-) -> io::Result<Place> {
+) -> io::Result<ScanPosition> {
     loop {
         let mut keys = Vec::<K>::with_capacity(elements);
         let mut values = Vec::<P>::with_capacity(keys.capacity() * parts);
@@ -116,8 +124,10 @@ pub fn for_some_parts<K: Pod, P: Pod>(
             visit(key, value);
         }
         match answer {
-            Ok(()) => return Ok(Place::at(next)),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
+            Ok(()) => return Ok(ScanPosition::at(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                return Ok(ScanPosition::default());
+            }
             // The next bucket does not fit.
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
             Err(error) => return Err(error),

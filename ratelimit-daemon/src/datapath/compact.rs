@@ -18,7 +18,7 @@ use ratelimit_common::{
     Address, Instant, Ipv4, Ipv6, Limit, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
-use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
+use ratelimit_core::{compile::ExistingTable, ip_family::IpFamily};
 
 use super::{
     Result, SlotRow, batch,
@@ -238,7 +238,7 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
 }
 
 /// Reads the table that the loader found.
-pub fn read_held(held: &loader::HeldTable) -> anyhow::Result<HeldTable> {
+pub fn read_held(held: &loader::PinnedTable) -> anyhow::Result<ExistingTable> {
     let mut policies = BTreeMap::new();
     batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
         if policy != Policy::default() {
@@ -247,7 +247,7 @@ pub fn read_held(held: &loader::HeldTable) -> anyhow::Result<HeldTable> {
     })
     .context("reading the pinned policies")?;
     let sets = held.sets;
-    Ok(HeldTable { sets, policies })
+    Ok(ExistingTable { sets, policies })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 use ratelimit_common::layout::Counter;
 
 use super::{
-    batch::{self, Place},
+    batch::{self, ScanPosition},
     maps::Maps,
 };
 use crate::cpus;
@@ -39,7 +39,7 @@ impl CpuCounters {
         let visit = |_: u32, words: &[u64]| sums.push(sum(words));
         batch::for_some_parts(
             self.map.as_fd(),
-            &Place::before(indices.start),
+            &ScanPosition::before(indices.start),
             indices.len(),
             words,
             visit,

@@ -15,7 +15,7 @@ use ratelimit_core::{ip_family::IpAddress, prefix::Prefix};
 
 use super::{
     DatapathError, Entry, Result,
-    batch::{self, Place},
+    batch::{self, ScanPosition},
     count::Count,
     map_errors::{unreadable, unwritable},
     maps::{Keyed, Maps},
@@ -46,7 +46,7 @@ where
         let family = A::IP_FAMILY as usize;
         let prefix_filter = PrefixFilter::new(maps, FILTERS[family], A::LEVELS.words())?;
         // Another daemon may have died while it changed a list.
-        forget_answers(&prefix_filter);
+        invalidate_cached(&prefix_filter);
         let samples = maps.samples(LISTS[family])?;
         Ok(Self {
             prefix_filter,
@@ -98,7 +98,7 @@ where
         fence(SeqCst);
         let answer = change();
         fence(SeqCst);
-        forget_answers(&self.prefix_filter);
+        invalidate_cached(&self.prefix_filter);
         answer
     }
 
@@ -125,10 +125,10 @@ where
     /// Visits some entries from a position.
     pub fn for_some_entries(
         &self,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         batch::for_some(
             self.lists.descriptor.as_fd(),
             place,
@@ -149,7 +149,7 @@ where
 }
 
 /// Enters a new state, for which no CPU has cached results. Its number is even.
-fn forget_answers(prefix_filter: &PrefixFilter) {
+fn invalidate_cached(prefix_filter: &PrefixFilter) {
     let odd = prefix_filter.load(STATE) | 1;
     prefix_filter.store(STATE, odd.wrapping_add(1));
 }

@@ -31,8 +31,8 @@ use tracing::warn;
 
 use self::attachments::{OwnProgram, Port, unwanted};
 use super::{
-    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, LogRow, Place,
-    PolicyTables, Result, SourceRow, SourceTables, Totals, UsageTables,
+    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, LogRow, PolicyTables,
+    Result, ScanPosition, SourceRow, SourceTables, Totals, UsageTables,
     challenge_maps::ChallengeMaps,
     compact::CompactTable,
     count,
@@ -51,7 +51,7 @@ use super::{
 use ratelimit_interface as interface;
 
 use crate::{
-    loader::{Held, HeldLink, Loader, MapPlan, Sizes},
+    loader::{Loader, MapPlan, Pinned, PinnedLink, Sizes},
     recording::CaptureMaps,
     ring::{Events, Ring},
 };
@@ -109,13 +109,13 @@ impl Kernel {
     /// before it uses them.
     pub fn open(
         mut loader: Box<dyn Loader>,
-        held: &Held,
+        held: &Pinned,
         plan: &MapPlan,
         wanted: &[Interface],
     ) -> anyhow::Result<Self> {
         let maps = Maps::new(loader.open_maps(plan)?);
         let has_other_tables = held.has_other_layout || !Self::are_filled(&maps)?;
-        let port = |link: &HeldLink| {
+        let port = |link: &PinnedLink| {
             let on = interface::running(link.program)?;
             let program = on.map(|on| OwnProgram {
                 number: link.program,
@@ -278,10 +278,10 @@ impl ListTables for Kernel {
     fn some_entries(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         match family {
             IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
             IpFamily::V6 => self.v6.for_some_entries(place, count, visit),

@@ -18,7 +18,7 @@ use ratelimit_core::log_size::LogSize;
 
 use super::{
     Result,
-    batch::{self, Place, to_the_end},
+    batch::{self, ScanPosition, to_the_end},
     map_errors::{unreadable, unwritable},
 };
 use crate::syscall;
@@ -67,9 +67,13 @@ impl Logs {
 
     /// Visits some logs from a position, and returns where to continue: the beginning after the
     /// last one.
-    pub fn for_some(&self, place: &Place, visit: impl FnMut(LogKey, &[u64])) -> Result<Place> {
+    pub fn for_some(
+        &self,
+        place: &ScanPosition,
+        visit: impl FnMut(LogKey, &[u64]),
+    ) -> Result<ScanPosition> {
         if self.size.times == 0 {
-            return Ok(Place::default());
+            return Ok(ScanPosition::default());
         }
         let words = self.size.words() as usize;
         let logs = (AT_ONCE_BYTES / self.size.value_bytes()).max(LOGS_MIN) as usize;

@@ -14,7 +14,7 @@ use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     Result,
-    batch::{self, Place, to_the_end},
+    batch::{self, ScanPosition, to_the_end},
     logs::{LOGS, Logs},
     map_errors::{unreadable, unwritable},
     maps::Maps,
@@ -74,10 +74,10 @@ where
     /// last one.
     pub fn for_some(
         &self,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         mut visit: impl FnMut(SourceKey<A>, Record),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         let visit = |key, words: &[u64]| {
             let mut record = Record::default();
             for (to, from) in record.words.iter_mut().zip(words) {

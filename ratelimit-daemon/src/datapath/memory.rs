@@ -35,8 +35,8 @@ use ratelimit_core::{
 
 use super::{
     Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
-    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, Place, PolicyTables,
-    Result, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
+    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, PolicyTables, Result,
+    ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -273,10 +273,10 @@ impl ListTables for Shared {
     fn some_entries(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         let first = place.bytes().and_then(Prefix::from_bytes);
         let mut own = self.memory().entries.clone();
         own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
@@ -285,7 +285,7 @@ impl ListTables for Shared {
             visit(prefix, entry);
         }
         let next = own.next().map(|(prefix, _)| prefix.to_bytes().to_vec());
-        Ok(next.map_or_else(Place::default, Place::at))
+        Ok(next.map_or_else(ScanPosition::default, ScanPosition::at))
     }
 
     fn count_entries(&self, family: IpFamily) -> Option<u64> {
@@ -823,10 +823,10 @@ impl SourceTables for Shared {
     fn some_sources(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         self.pass_gate();
         let mut rows = self.memory().records.clone();
         rows.retain(|(source, _), _| IpFamily::of(*source) == family);
@@ -838,7 +838,11 @@ impl SourceTables for Shared {
         Ok(some(rows, place, count, visit))
     }
 
-    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place> {
+    fn some_logs(
+        &self,
+        place: &ScanPosition,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<ScanPosition> {
         let logs = self.memory().logs.clone();
         let rows = logs
             .into_iter()
@@ -855,10 +859,10 @@ impl SourceTables for Shared {
 /// Visits some rows from a position, which is the number of rows visited before.
 fn some<T>(
     rows: impl Iterator<Item = T>,
-    place: &Place,
+    place: &ScanPosition,
     count: usize,
     visit: &mut dyn FnMut(T),
-) -> Place {
+) -> ScanPosition {
     let shown = place.bytes().map_or(0, |bytes| {
         usize::from_le_bytes(bytes.try_into().expect("a number"))
     });
@@ -867,7 +871,7 @@ fn some<T>(
         rows.next().into_iter().for_each(&mut *visit);
     }
     match rows.peek() {
-        Some(_) => Place::at((shown + count).to_le_bytes().to_vec()),
-        None => Place::default(),
+        Some(_) => ScanPosition::at((shown + count).to_le_bytes().to_vec()),
+        None => ScanPosition::default(),
     }
 }

@@ -24,7 +24,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    LogRow, Place, Result, SlotRow, SourceRow, SourceTables,
+    LogRow, Result, ScanPosition, SlotRow, SourceRow, SourceTables,
     batch::to_the_end,
     compact::CompactTable,
     logs::{LOGS, Logs, address_of},
@@ -168,10 +168,10 @@ impl SourceTables for SourceMaps {
     fn some_sources(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         match family {
             IpFamily::V4 => self.v4.for_some(place, count, visit),
             IpFamily::V6 => self.v6.for_some(place, count, visit),
@@ -202,7 +202,11 @@ impl SourceTables for SourceMaps {
         self.logs.words(log_key(source, scope, limit))
     }
 
-    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place> {
+    fn some_logs(
+        &self,
+        place: &ScanPosition,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<ScanPosition> {
         self.logs.for_some(place, |key, words| {
             visit(LogRow {
                 source: address_of(&key),
@@ -288,10 +292,10 @@ where
     /// Visits some sources from a position.
     fn for_some(
         &self,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place> {
+    ) -> Result<ScanPosition> {
         let visit = |key, record| visit(row::<A>(key, record));
         self.records.for_some(place, count, visit)
     }

@@ -22,7 +22,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{Entry, LogRow, Place, Result, SlotRow, SourceRow};
+use super::{Entry, LogRow, Result, ScanPosition, SlotRow, SourceRow};
 use crate::links::Sight;
 
 /// The lists, with their prefix-length filters.
@@ -56,10 +56,10 @@ pub trait ListTables {
     fn some_entries(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place>;
+    ) -> Result<ScanPosition>;
 
     /// Returns the number of entries of a family without a scan. `None` if the kernel does not
     /// count them (before 6.4).
@@ -370,10 +370,10 @@ pub trait SourceTables: Send + Sync {
     fn some_sources(
         &self,
         family: IpFamily,
-        place: &Place,
+        place: &ScanPosition,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place>;
+    ) -> Result<ScanPosition>;
 
     /// Visits the state of all sources in all scopes, except those in a `compact` table.
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()>;
@@ -388,7 +388,11 @@ pub trait SourceTables: Send + Sync {
     fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>>;
 
     /// Visits some sliding logs of both families from a position.
-    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place>;
+    fn some_logs(
+        &self,
+        place: &ScanPosition,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<ScanPosition>;
 
     /// Returns the number of entries of maps that only a scan can count, except those of sources,
     /// by name.

@@ -27,7 +27,7 @@ use crate::control::{
 /// The most that is taken from an error in other words.
 const SAID_BYTES: usize = 4096;
 
-/// Why a request is not carried out, as a handler answers it.
+/// The response to a failed request.
 #[derive(Debug)]
 pub struct Failure(pub StatusCode, pub Refused);
 

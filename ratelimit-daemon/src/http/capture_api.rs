@@ -1,4 +1,4 @@
-//! `POST /v1/capture` answers a pcapng file that grows; `DELETE` ends it.
+//! `POST /v1/capture` returns a growing pcapng file; `DELETE` ends it.
 
 use axum::{
     Extension,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// Pieces that wait for a slow client.
 const PIECES_MAX: usize = 4;
 
-/// Where the answer is written to. It is cut off where this is dropped before its [`end`](Self::end).
+/// Writes the response. Dropping this before [`end`](Self::end) cuts it off.
 pub struct Pieces(mpsc::Sender<Option<Bytes>>);
 
 /// The answer ended before its end.
@@ -32,7 +32,7 @@ impl Pieces {
         self.0.send(Some(piece.into())).await.is_ok()
     }
 
-    /// That was all of it.
+    /// Ends the response.
     pub async fn end(self) {
         // The reader may be gone.
         let _ = self.0.send(None).await;

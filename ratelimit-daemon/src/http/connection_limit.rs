@@ -98,7 +98,8 @@ impl Seats {
     }
 }
 
-/// Sees to it that there is room for one more of those that count, of which there may be `room`; `None` where there is none.
+/// Makes room for one more of the connections that `counts` selects, of which `room` are permitted.
+/// `None` if that is impossible.
 fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Option<()> {
     let those = || {
         all.iter()
@@ -114,7 +115,7 @@ fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Opt
 }
 
 impl Seat {
-    /// What its connection is doing.
+    /// Returns the state of its connection.
     pub fn presence(&self) -> &Presence {
         &self.presence
     }

@@ -73,7 +73,7 @@ pub struct ControlApi {
 }
 
 impl ControlApi {
-    /// What commands the controller, and begins and ends captures.
+    /// Commands for the controller, and captures.
     pub fn new(controller: Handle, recorder: Recorder, history: TrafficLog) -> Self {
         Self {
             routes: TowerToHyperService::new(
@@ -136,7 +136,7 @@ impl ControlApi {
         let peer = headers.get(SSH_PEER);
         let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(peer) = peer {
-            // A controller that has stopped says so to the request itself.
+            // If the controller has stopped, the request itself fails.
             let _ = self.controller.post(ProtectSshPeer(peer)).await;
         }
     }
@@ -262,7 +262,7 @@ async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Pe
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
-    let (lists, author) = (control::read_before(&controller).await?, peer.author);
+    let (lists, author) = (control::read_previous(&controller).await?, peer.author);
     change(&controller, RollBack { lists, author }).await
 }
 
@@ -403,7 +403,7 @@ async fn reload(
     Extension(peer): Extension<Peer>,
     Parameters(request): Parameters<ReloadRequest>,
 ) -> Answer {
-    let candidate = control::read_again(&controller).await?;
+    let candidate = control::read_files(&controller).await?;
     let reload = Reload { candidate, request };
     let (answer, notices) = controller.call(Noticed(reload)).await?;
     let answer = answer.map_err(|refused| shown(refused, &peer));
@@ -426,7 +426,7 @@ async fn diff(
     Body(request): Body<DiffRequest>,
 ) -> Answer {
     let candidate = match request.tried {
-        None => control::read_again(&controller).await?,
+        None => control::read_files(&controller).await?,
         Some(tried) => {
             let attempted = control::read_request(&controller, tried, peer.is_root()).await?;
             attempted.map(|attempted| attempted.candidate)

@@ -53,15 +53,16 @@ const POLICY: &str =
 
 /// How often packets are counted.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long an answer serves for all who look. To find the busiest sources takes a scan of their table.
+/// How long a result is shared by all viewers. Finding the busiest sources scans their table.
 const STATS_LAST: Duration = Duration::from_millis(900);
 const STATUS_LAST: Duration = Duration::from_millis(1_900);
 const LISTS_LAST: Duration = Duration::from_millis(4_900);
-/// To count what a table has that forgets by itself takes a scan of it.
+/// Counting the entries of an LRU map scans it.
 const FILL_LASTS: Duration = Duration::from_secs(10);
 /// To find answers takes at most so small a part of the time: a million bans take long.
 const PART: u32 = 20;
-/// How long a stream lasts. A browser begins the next one by itself, before a connection from the network is cut.
+/// The duration of a stream. A browser opens the next one before a connection from the network is
+/// cut.
 const STREAM_LASTS: Duration = Duration::from_secs(50);
 /// Busiest sources that are shown.
 const TOP: usize = 50;
@@ -73,7 +74,7 @@ const EVENTS: usize = 100;
 pub enum Audience {
     /// Clients of the control socket.
     Socket,
-    /// Who reaches the port of the metrics, where the configuration lets them.
+    /// A client on the port of the metrics, if the configuration permits it.
     Network,
 }
 

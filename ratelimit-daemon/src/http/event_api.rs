@@ -22,7 +22,7 @@ use crate::{
     stream::{Streams, Writer},
 };
 
-/// How much is written at a time.
+/// The bytes per write.
 const PIECE_BYTES: usize = 1 << 16;
 /// The error if too many streams are open.
 pub const TOO_MANY: &str = "too many open event streams and captures";

@@ -11,7 +11,7 @@ use axum::{
 };
 use ratelimit_core::{
     api::{ExportRequest, ImportInto, ImportRequest, Progress, Refused},
-    lists::{self, Acceptance, Action, Reading, Source, Vetting},
+    lists::{self, Acceptance, Action, ListText, Reading, Vetting},
 };
 
 use super::{
@@ -54,7 +54,7 @@ pub async fn progress(State(controller): State<Handle>) -> Json<Progress> {
 fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
     let name = request.name.as_deref().unwrap_or("stdin");
     let now = clock::wall();
-    let source = Source {
+    let source = ListText {
         name,
         bytes: body,
         now,
@@ -105,7 +105,7 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
     pieces.end().await;
 }
 
-/// Writes the bans, and answers whether that was all of them.
+/// Writes the bans, and returns whether all were written.
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {

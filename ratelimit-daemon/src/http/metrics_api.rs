@@ -43,7 +43,7 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
 
 /// How long `/healthz` waits for the controller. Health checks usually time out after a second.
 const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
-/// How long the controller may be busy with one thing until that is an illness.
+/// How long the controller may be busy with one thing before it counts as unhealthy.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// Healthy means that the controller answers, or has been busy only for seconds, that the program

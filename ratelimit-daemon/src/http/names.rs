@@ -14,9 +14,9 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a request waits for a name. After that its author is a number.
+/// How long a request waits for a name. After that, its author is a number.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a name is taken for the one that the directory has.
+/// How long a name is cached.
 const FRESH: Duration = Duration::from_mins(5);
 /// Lookups at a time: each holds a thread until the directory answers.
 const LOOKUPS_MAX: usize = 4;
@@ -55,7 +55,7 @@ impl Names {
         }
     }
 
-    /// The name of a user; its number where there is none, or none in time.
+    /// Returns the name of a user, or the number if there is no name, or not in time.
     pub async fn of(&self, uid: u32) -> Arc<str> {
         if uid == 0 {
             return "root".into();

@@ -37,7 +37,7 @@ impl Peer {
         }
     }
 
-    /// Who shows the token of the dashboard. Who that is, is not known.
+    /// A client with the token of the dashboard, whose user is unknown.
     pub fn with_token() -> Self {
         Self {
             is_permitted: true,
@@ -93,7 +93,7 @@ fn may_command(peer: &UCred, socket: BorrowedFd<'_>) -> bool {
     if peer.uid() == 0 || peer.uid() == own_uid || peer.gid() == own_gid {
         return true;
     }
-    // What `usermod -aG` gives is no group of a process's own.
+    // Groups given by `usermod -aG` are not groups of a running process.
     let groups = groups(socket).unwrap_or_else(|error| {
         warn!(%error, "cannot read the groups of the client");
         Vec::new()
@@ -123,7 +123,7 @@ fn groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
             groups.truncate(count);
             return Ok(groups);
         }
-        // The kernel says how many there are.
+        // The kernel returns the required length.
         if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
             return Err(error);
         }

@@ -29,7 +29,8 @@ use tokio_util::{
 
 use crate::{clock, stream::Streams};
 
-/// How long the bytes of a request and of its answer may stay away. A request that has been read takes as long as it takes.
+/// How long the bytes of a request or of its response may be missing. Processing a complete request
+/// has no limit.
 const QUIET_MAX: Duration = Duration::from_mins(1);
 /// The limit for a connection that is being closed.
 const LEAVING_MAX: Duration = Duration::from_secs(1);
@@ -57,7 +58,7 @@ enum Phase {
     /// The request has been read, and its answer is being made.
     Working = 2,
     /// The answer is being written.
-    Telling = 3,
+    ReportedAddresses = 3,
 }
 
 impl Presence {
@@ -178,7 +179,7 @@ pub struct UnderWay(Presence);
 impl UnderWay {
     /// The answer, which ends the request with its last byte.
     pub fn answer(self, response: Response) -> Response {
-        self.0.enter(Phase::Telling);
+        self.0.enter(Phase::ReportedAddresses);
         // The closure ends with the body, and this with the closure.
         let kept = move |_: &_| {
             let _held = &self;

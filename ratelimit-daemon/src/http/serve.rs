@@ -38,12 +38,12 @@ use crate::stream::Streams;
 
 /// Connections to the control socket that get the answer that there are too many, at a time; others are closed.
 const REFUSALS_MAX: usize = 16;
-/// How long a client from the network may take to send the head of a request. Others have the time of a connection: with a timer for
-/// each request, the runtime wakes itself for most of them.
+/// How long a client from the network may take to send the head of a request. Others have the
+/// duration of a connection: with a timer per request, the runtime would wake up for most of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection from the network may last.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long an error of `accept` (too many open files) is waited out.
+/// How long to wait after an error of `accept` (too many open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a client may ask more than once on a connection.
@@ -173,8 +173,8 @@ async fn network_connection(
     connection(stream, service_fn(answer), KeepAlive::No, too_long, end).await;
 }
 
-/// Has `begin` take who is accepted. After `stop` it lets the listener go, and ends when all connections have. Where it is dropped
-/// before, they are cut off.
+/// Passes accepted clients to `begin`. After `stop` it closes the listener, and ends when all
+/// connections have ended. Dropping it cuts them off.
 async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
     accept: impl Fn() -> F,
     begin: impl Fn(S, &mut JoinSet<()>),

@@ -21,11 +21,11 @@ use super::{
 use crate::{clock, private};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
-/// How long the kernel may take to let a link go.
+/// How long the kernel may take to release a link.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
 const DETACH_POLL: Duration = Duration::from_millis(2);
 
-/// What became of a pinned link.
+/// The result of adopting a pinned link.
 enum Adoption {
     /// It runs the new program.
     Adopted(FdLink),
@@ -131,7 +131,7 @@ fn attach_anew(
             "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run both, pin it before \
              (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `chain = \"/sys/fs/bpf/NAME\"` for this interface",
             mode.label(),
-            foreign::how_to_take_off(name, mode, id),
+            foreign::detach_command(name, mode, id),
         );
     }
     match interface.mode {
@@ -152,11 +152,12 @@ fn attach_anew(
     }
 }
 
-/// Puts the program where one of ours ran until another mode was tried, which failed with `error`, and says what became of it.
+/// Puts the program back in the mode before a failed attempt, whose error is `error`, and reports
+/// that.
 ///
 /// # Errors
 ///
-/// When it cannot go back.
+/// If that fails as well.
 fn put_back(
     program: &mut Xdp,
     interface: &InterfacePlan,
@@ -203,8 +204,8 @@ fn attach_as(
     fd_link(program, id)
 }
 
-/// Whether the kernel refuses a program because one runs above: `dev_xdp_attach` of `net/core/dev.c`. One on the interface itself was
-/// looked for before.
+/// Returns whether the kernel refuses a program because of one on an upper device: `dev_xdp_attach`
+/// of `net/core/dev.c`. One on the interface itself was already excluded.
 fn is_above(error: &ProgramError) -> bool {
     let ProgramError::SyscallError(SyscallError { io_error, .. }) = error else {
         return false;

@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::IntoBytes as _;
 
 use super::{
-    HeldTable,
+    PinnedTable,
     map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS},
     pins::{Pins, open_map},
 };
@@ -53,8 +53,8 @@ pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
     pins.remove_maps(&WITH_TABLES)
 }
 
-/// The table that is pinned; `None` when there is none, or another store was used.
-pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
+/// Reads the pinned table. `None` if there is none, or another store was used.
+pub fn held_table(pins: &Pins) -> anyhow::Result<Option<PinnedTable>> {
     let path = pins.map(POLICIES);
     let [v4, v6] = TABLES.map(|name| MapInfo::from_pin(pins.map(name)));
     let sets = match (v4, v6) {
@@ -65,7 +65,7 @@ pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
         return Ok(None);
     }
     let policies = open_map(&path)?;
-    Ok(Some(HeldTable { sets, policies }))
+    Ok(Some(PinnedTable { sets, policies }))
 }
 
 /// The seeds of the tags: those of the table that is pinned, or new ones.
@@ -83,7 +83,7 @@ pub fn seeds(pins: &Pins) -> anyhow::Result<Seeds> {
 /// Two random words.
 fn random() -> anyhow::Result<Seeds> {
     let mut words: Seeds = [0; 2];
-    // So few bytes are drawn whole.
+    // A few bytes are always returned completely.
     getrandom(words.as_mut_bytes(), GetRandomFlags::empty()).context("drawing random numbers")?;
     Ok(words)
 }

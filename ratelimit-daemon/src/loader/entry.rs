@@ -56,7 +56,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Where the program is pinned that others call.
+    /// Returns the pin of the program that others call.
     pub fn path(&self) -> PathBuf {
         self.directory.join(PROGRAM)
     }
@@ -143,7 +143,7 @@ pub fn give(
     Ok((attachment, entry))
 }
 
-/// Takes the program of an interface away from those who call it, and answers whether there was one.
+/// Removes the program of an interface from its callers, and returns whether there was one.
 pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     let directory = pins.entry(interface);
     empty(&directory)?;
@@ -170,7 +170,7 @@ fn unpin_program(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     Ok(is_pinned)
 }
 
-/// Has nothing run behind the entry of a directory, if there is one. Who calls it passes everything from then on.
+/// Clears the entry of a directory, if there is one. Its callers then pass everything.
 fn empty(directory: &Path) -> anyhow::Result<()> {
     for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
         let path = directory.join(name);

@@ -4,7 +4,7 @@ use ratelimit_interface::XdpMode;
 
 /// Returns the command. `ip` cannot detach a program on a BPF link. Listing links requires
 /// `CAP_SYS_ADMIN`, which the daemon lacks, so the hint names both ways.
-pub fn how_to_take_off(interface: &str, mode: XdpMode, program: u32) -> String {
+pub fn detach_command(interface: &str, mode: XdpMode, program: u32) -> String {
     let hook = mode.ip_word();
     format!(
         "`ip link set dev {interface} {hook} off` takes it off, or where that says that it cannot replace an active link \

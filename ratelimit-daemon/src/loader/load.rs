@@ -50,7 +50,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// That of a plan, on an interface.
+    /// Returns the variant of a plan on an interface.
     pub fn of(
         plan: &InterfacePlan,
         on: &InterfaceState,
@@ -65,7 +65,7 @@ impl Variant {
         })
     }
 
-    /// That of a plan, on an interface that is yet to come: most are of Ethernet, and have its MTU.
+    /// Returns the variant of a plan for a missing interface: most are Ethernet with the usual MTU.
     pub fn expected(plan: &InterfacePlan) -> Self {
         let on = InterfaceState {
             mtu: MTU_OF_ONE_BUFFER,
@@ -89,7 +89,7 @@ impl Variant {
 /// A program that can be put on an interface, as often as that comes and goes.
 pub struct Loaded {
     ebpf: Ebpf,
-    /// Its constants and entry point.
+    /// Constants and entry point of the program.
     pub variant: Variant,
     /// What it logs.
     pub log: ProgramLog,
@@ -204,7 +204,7 @@ pub fn pass_verifier(program: &mut Xdp) -> Result<(), ProgramError> {
     answer
 }
 
-/// The maps that are as large as the plan says. Those of the store that is not used have one entry.
+/// Returns the sizes of the maps in a plan. Those of the unused store have one entry.
 fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
     let sources = match plan.sizes.sets {
         None => plan.capacity,

@@ -15,7 +15,8 @@ use aya::{
 use ratelimit_core::config::Mode;
 
 use super::{
-    Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, attachment, compact,
+    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink, attachment,
+    compact,
     compact::Seeds,
     entry::{self, Entry},
     load::{self, Loaded},
@@ -62,7 +63,7 @@ impl Local {
 }
 
 impl Loader for Local {
-    fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
+    fn open(&mut self, root: &Path) -> anyhow::Result<Pinned> {
         let other = self.pins.as_ref().filter(|pins| pins.root() != root);
         ensure!(
             other.is_none(),
@@ -79,7 +80,7 @@ impl Loader for Local {
                 .with_context(|| format!("reading {}", pin.path.display()))?;
             Ok(held(info.id(), pin))
         });
-        Ok(Held {
+        Ok(Pinned {
             links: links.chain(programs).collect::<anyhow::Result<_>>()?,
             logs: logs::held(pins),
             record_words: resized_maps::held_words(pins),
@@ -176,7 +177,7 @@ impl Loader for Local {
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
         // A program that finds no pins would have maps of its own.
         self.keep_pinned()?;
-        // The pin keeps it alive meanwhile.
+        // The pin keeps the program alive.
         self.links.remove(&plan.name);
         let pins = self.pins()?;
         let links = pins.all_links()?;
@@ -191,7 +192,7 @@ impl Loader for Local {
         let pins = self.pins()?;
         let frags = variant.frags();
         let next = plan.next.as_deref();
-        // What runs there keeps its next program until it is replaced.
+        // The running program keeps its next program until it is replaced.
         let attached = next
             .map(|path| next::set(pins, plan.slot, frags, path))
             .transpose()
@@ -217,7 +218,7 @@ impl Loader for Local {
         });
         self.loaded.insert(plan.name.clone(), program);
         let pins = self.pins()?;
-        // What ran before may run on.
+        // The previous program may continue to run.
         let path = pins.link(plan.slot, &plan.name, frags);
         let link = attachment::open_at(&path);
         pins.remove_unused_layouts()?;
@@ -286,8 +287,8 @@ impl Loader for Local {
 }
 
 /// Describes a pinned link with this program.
-fn held(program: u32, pin: LinkPin) -> HeldLink {
-    HeldLink {
+fn held(program: u32, pin: LinkPin) -> PinnedLink {
+    PinnedLink {
         interface: pin.interface,
         slot: pin.slot,
         program,

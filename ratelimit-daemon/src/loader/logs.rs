@@ -1,4 +1,4 @@
-//! The maps of the sliding logs, as large as they are to be.
+//! The maps of the sliding logs, with the required size.
 
 use anyhow::{Context, ensure};
 use aya::maps::{MapData, MapInfo};

@@ -5,7 +5,7 @@ use anyhow::anyhow;
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
-/// What CPUs keep of the lists' answers, and of which sources were refused.
+/// The caches of list lookups and refused sources, per CPU.
 pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
 
 /// Usage of the budget for new sources. It is deleted together with the state of sources: with

@@ -39,8 +39,9 @@ pub fn require(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<(
     ensure_half(bytes, plan.capacity, available_bytes())
 }
 
-/// The memory that is available, of which the state of sources may take half, and the sliding logs half. It is not the daemon that says
-/// so. A kernel that does not tell refuses by itself what it has no room for.
+/// Returns the available memory. The state of sources may take half of it, and the sliding logs the
+/// other half. The loader measures it itself. If the kernel does not report it, allocation fails
+/// instead.
 pub fn available_bytes() -> u64 {
     memory::available_bytes().unwrap_or(u64::MAX)
 }

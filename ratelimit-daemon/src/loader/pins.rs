@@ -98,17 +98,17 @@ impl Pins {
         &self.root
     }
 
-    /// Where a map is pinned.
+    /// Returns the pin of a map.
     pub fn map(&self, name: &str) -> PathBuf {
         self.maps().join(name)
     }
 
-    /// Where the link of an interface is pinned.
+    /// Returns the pin of the link of an interface.
     pub fn link(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
         self.links().join(link_name(slot, interface, frags))
     }
 
-    /// Where the program of an interface is pinned that others call.
+    /// Returns the pin of the program of an interface that others call.
     pub fn program(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
         self.programs().join(link_name(slot, interface, frags))
     }
@@ -252,7 +252,7 @@ pub fn open_map(path: &Path) -> anyhow::Result<OwnedFd> {
     descriptor.with_context(opening)
 }
 
-/// What differs between a map in the kernel and its declaration.
+/// Describes how a map in the kernel differs from its declaration.
 fn difference(found: &MapInfo, wanted: &aya_obj::Map) -> Option<String> {
     let pairs = [
         (

@@ -69,8 +69,8 @@ fn confine(socket: &Socket, daemon: Pid) -> anyhow::Result<()> {
     // It may have died before that.
     ensure!(getppid() == Some(daemon), "the daemon has exited");
     let kept = socket.as_raw_fd().unsigned_abs();
-    // SAFETY: none of these calls takes a pointer but to a name that ends with a NUL byte; descriptors that are closed have no
-    // owner in this process, which ends by itself.
+    // SAFETY: the only pointer is to a name that ends with a NUL byte; closed descriptors have no
+    // owner in this process, which exits without unwinding.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         for signal in IGNORED {
@@ -96,7 +96,8 @@ impl Process {
         self.id.as_raw_pid()
     }
 
-    /// Waits for its end, which is an error: programs stay attached, but no more can be.
+    /// Waits for its end, which is an error: programs stay attached, but no further ones can be
+    /// attached.
     pub async fn watch(self) -> anyhow::Result<()> {
         let Self { id, end } = self;
         // SAFETY: it owns its descriptor, and keeps it open and the same as long as it lives.

@@ -18,7 +18,7 @@ use rustix::{
 pub struct ProgramLog(Option<EbpfLogger<&'static dyn Log>>);
 
 impl ProgramLog {
-    /// That of a program which is about to be loaded.
+    /// Opens the log of a program that is about to be loaded.
     pub fn of(ebpf: &mut Ebpf) -> Self {
         Self(EbpfLogger::init(ebpf).ok())
     }
@@ -36,7 +36,7 @@ impl ProgramLog {
     }
 }
 
-/// Waits until one of these is readable, and answers whether the first is.
+/// Waits until one of these is readable, and returns whether the first one is.
 pub fn wait<'f>(
     first: BorrowedFd<'f>,
     others: impl Iterator<Item = BorrowedFd<'f>>,

@@ -1,6 +1,6 @@
 //! Whether the kernel is a real-time one, where programs on one CPU may interrupt each other.
 
-/// Whether the kernel was built with `PREEMPT_RT`, as `uname -v` tells.
+/// Returns whether the kernel was built with `PREEMPT_RT`, according to `uname -v`.
 pub fn is_realtime() -> bool {
     let names = rustix::system::uname();
     is_realtime_version(&names.version().to_string_lossy())

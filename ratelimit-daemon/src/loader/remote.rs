@@ -15,17 +15,18 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::de::DeserializeOwned;
 
 use super::{
-    Attachment, Descriptors, Held, HeldTable, InterfacePlan, Loader, MapPlan,
+    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedTable,
     request::{Answer, Request},
     socket::Socket,
 };
 use crate::clock;
 
-/// How long an answer may take: the verifier looks at hundreds of thousands of instructions, on a machine that may be under attack.
+/// The timeout of a response: the verifier processes hundreds of thousands of instructions, on a
+/// machine that may be under attack.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often to check whether the loader is still running.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a loader may be stopped while it makes maps.
+/// How long a loader may be stopped while it creates maps.
 const STOPPED_MAX: Duration = Duration::from_secs(3);
 
 /// Asks the process of the loader.
@@ -35,7 +36,7 @@ pub struct Remote {
     process: Option<Pid>,
 }
 
-/// What requests go by.
+/// The transport of requests.
 #[derive(Debug)]
 struct Line {
     /// `None` once an answer is missed for good: the next one would be for another request.
@@ -52,7 +53,7 @@ pub enum Unavailable {
         "the loader is stopped, so no interface can be attached: resume it with `kill -CONT {0}`"
     )]
     Stopped(i32),
-    /// The loader was stopped while it created maps. Its maps are unknown then, so it gets no more
+    /// The loader was stopped while it created maps. These are then unknown, so it gets no further
     /// requests: it ends when it is resumed, the daemon ends too, and the next start adopts what
     /// exists.
     #[error(
@@ -65,7 +66,7 @@ pub enum Unavailable {
 }
 
 impl Remote {
-    /// That at the other end of `socket`, and the number of its process.
+    /// Connects to the loader at the other end of `socket`, with its process ID.
     pub fn new(socket: Socket, process: Option<Pid>) -> anyhow::Result<Self> {
         socket
             .set_patience(LOOK)
@@ -157,15 +158,15 @@ impl Remote {
 }
 
 impl Loader for Remote {
-    fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
+    fn open(&mut self, pins: &Path) -> anyhow::Result<Pinned> {
         let ((links, logs, record_words, sets, has_other_layout), mut descriptors) =
             self.ask(&Request::Open(pins.to_owned()))?;
         let table = |sets: u32| {
             let policies = descriptors.pop().context("the loader gave no policies")?;
-            anyhow::Ok(HeldTable { sets, policies })
+            anyhow::Ok(PinnedTable { sets, policies })
         };
         let table = Option::map(sets, table).transpose()?;
-        Ok(Held {
+        Ok(Pinned {
             links,
             logs,
             record_words,
@@ -253,7 +254,7 @@ mod tests {
             error.contains("created maps") && error.contains(&way_out),
             "{error}"
         );
-        // Maps that it creates later are unknown here, so it gets no more requests, and notices
+        // Maps that it creates later are unknown here, so it gets no further requests, and notices
         // that.
         let error = lab.remote.detach("eth0").unwrap_err().to_string();
         assert!(error.contains(&way_out), "{error}");

@@ -102,7 +102,7 @@ fn check_path(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As the kernel has it (`dev_valid_name`).
+/// The kernel's rule (`dev_valid_name`).
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_wrong =
         |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();

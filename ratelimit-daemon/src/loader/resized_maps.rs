@@ -1,8 +1,10 @@
-//! The maps of the store `lru`, whose records have as many words as the largest policy has limits. And that of the sliding logs, which are
-//! as long as the largest.
+//! Replaces the maps whose sizes depend on the policies: those of the store `lru`, whose records
+//! have as many words as the largest policy has limits, and that of the sliding logs, which are as
+//! long as the longest.
 //!
-//! Maps that differ from what is wanted in that alone are replaced. They stay pinned beside until the daemon has carried over what
-//! sources have used, and no program runs on them. So a daemon that dies in between leaves them to the next one.
+//! Maps that differ only in size are replaced. The old ones stay pinned under another name until
+//! the daemon has copied the usage and no program uses them. So if a daemon dies in between, the
+//! next one finds them.
 
 use std::{fs, os::fd::OwnedFd, path::PathBuf};
 
@@ -35,8 +37,8 @@ pub fn replaced_names(name: &str) -> [String; REPLACED_MAX] {
     std::array::from_fn(|number| format!(".{name}.replaced.{number}"))
 }
 
-/// Where those are pinned.
-fn asides(pins: &Pins, name: &str) -> [PathBuf; REPLACED_MAX] {
+/// Returns the pins of the replaced maps.
+fn replaced_pins(pins: &Pins, name: &str) -> [PathBuf; REPLACED_MAX] {
     std::array::from_fn(|number| pins.map(&format!("{name}_REPLACED_{number}")))
 }
 
@@ -56,11 +58,11 @@ pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the maps that are not pinned as they are to be.
+/// Creates the maps that are not pinned with the required size.
 ///
 /// # Errors
 ///
-/// When the kernel refuses, usually for want of memory: then all is as before.
+/// If the kernel refuses, usually for lack of memory, everything is as before.
 pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
     let mut made = Vec::new();
     for name in CARRIED {
@@ -80,14 +82,14 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
         }
     }
     for (name, map, is_kept) in made {
-        let (path, asides) = (pins.map(name), asides(pins, name));
+        let (path, replaced_pins) = (pins.map(name), replaced_pins(pins, name));
         if is_kept {
             info!(
                 map = name,
                 "the record size changes; carrying over the usage of sources"
             );
-            let free = asides.iter().find(|aside| !aside.exists());
-            let [.., last] = &asides;
+            let free = replaced_pins.iter().find(|aside| !aside.exists());
+            let [.., last] = &replaced_pins;
             let aside = free.unwrap_or(last);
             fs::rename(&path, aside)
                 .with_context(|| format!("renaming {} to {}", path.display(), aside.display()))?;
@@ -97,7 +99,7 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
                 "a pinned map is incompatible; creating a new one"
             );
             private::remove(&path)?;
-            remove_all(asides)?;
+            remove_all(replaced_pins)?;
             pins.remove_maps(&NEW_SOURCES_MAPS)?;
             if SOURCE_MAPS.contains(&name) {
                 pins.remove_maps(OF_WORDS.as_flattened())?;
@@ -123,7 +125,9 @@ fn has_other_words(pins: &Pins, name: &str, wanted: &Map) -> bool {
 pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
     let mut found = Vec::new();
     for name in CARRIED {
-        let kept = replaced_names(name).into_iter().zip(asides(pins, name));
+        let kept = replaced_names(name)
+            .into_iter()
+            .zip(replaced_pins(pins, name));
         for (name, path) in kept.filter(|(_, path)| path.exists()) {
             found.push((name, open_map(&path)?));
         }
@@ -133,7 +137,11 @@ pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
 
 /// Lets them go.
 pub fn forget(pins: &Pins) -> anyhow::Result<()> {
-    remove_all(CARRIED.into_iter().flat_map(|name| asides(pins, name)))
+    remove_all(
+        CARRIED
+            .into_iter()
+            .flat_map(|name| replaced_pins(pins, name)),
+    )
 }
 
 fn remove_all(paths: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {

@@ -126,7 +126,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::loader::{Held, Local, Remote};
+    use crate::loader::{Local, Pinned, Remote};
 
     #[test]
     fn garbage_on_the_socket_is_refused_and_the_next_request_answered() {
@@ -165,7 +165,7 @@ mod tests {
     fn a_loader_that_panics_says_so_and_goes_on() {
         struct Panics;
         impl Loader for Panics {
-            fn open(&mut self, _: &std::path::Path) -> anyhow::Result<Held> {
+            fn open(&mut self, _: &std::path::Path) -> anyhow::Result<Pinned> {
                 panic!("on purpose");
             }
             fn open_maps(

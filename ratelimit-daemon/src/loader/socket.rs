@@ -40,7 +40,7 @@ impl Socket {
         Ok((Self(ends.0), Self(ends.1)))
     }
 
-    /// How long [`receive`](Self::receive) waits at most.
+    /// Sets the timeout of [`receive`](Self::receive).
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?)
     }

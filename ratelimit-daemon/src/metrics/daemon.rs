@@ -1,7 +1,7 @@
 //! Metrics of the daemon itself: configuration, database, timeliness, and resources.
 
 use ratelimit_core::{
-    api::{HistoryStatus, Outcome},
+    api::{HistoryStatus, TrialOutcome},
     exposition::Exposition,
 };
 
@@ -53,7 +53,7 @@ fn configuration(to: &mut Exposition, snapshot: &Snapshot) {
         .help("Time when the configuration was last applied.")
         .value(seconds(snapshot.reloads.applied));
     let attempt = status.attempt.as_ref();
-    let is_pending = attempt.is_some_and(|it| matches!(it.outcome, Outcome::Pending { .. }));
+    let is_pending = attempt.is_some_and(|it| matches!(it.outcome, TrialOutcome::Pending { .. }));
     to.gauge("ratelimit_trial_pending")
         .help("1 while a configuration is on trial.")
         .value(u8::from(is_pending));

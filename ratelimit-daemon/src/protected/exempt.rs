@@ -1,5 +1,5 @@
-//! Where entries of lists meet what is protected, and a ban of them stops; and which entries cover a network of this host, whose hosts are
-//! most likely not meant.
+//! Finds list entries that cover protected addresses, which a ban then exempts, and entries that
+//! cover a network of this host, whose hosts are probably not meant.
 
 use ratelimit_core::{
     api::{EXEMPT_REPORTED, ExemptEntries, ExemptEntry},
@@ -23,8 +23,8 @@ impl Protected {
         }
     }
 
-    /// Of `entries`, which lie in the order of their prefixes, those that meet what is protected. However many entries there are, for
-    /// each that is protected a search for each length is all.
+    /// Returns those of `entries`, sorted by prefix, that cover or are inside protected prefixes.
+    /// It needs only one search per protected prefix and length, however many entries there are.
     pub fn exempt<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> ExemptEntries {
         let mut met: Vec<(Prefix, Prefix, &Why)> = Vec::new();
         for (own, mut reasons) in self.iter() {

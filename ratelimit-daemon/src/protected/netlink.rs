@@ -1,4 +1,4 @@
-//! The addresses of this host and its default gateways, as the kernel tells them (rtnetlink).
+//! The addresses and default gateways of this host, from the kernel (rtnetlink).
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"

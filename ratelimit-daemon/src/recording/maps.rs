@@ -84,13 +84,13 @@ impl CaptureMaps {
         self.stop()
     }
 
-    /// What can be waited for: it is readable when there are packets.
+    /// Returns a descriptor that is readable when there are packets.
     pub fn ring_fd(&self) -> io::Result<OwnedFd> {
         self.packets.descriptor()
     }
 
-    /// Visits up to `left` packets, until `visit` has produced that many bytes; returns `true` if
-    /// there are no more.
+    /// Visits up to `left` packets, until `visit` has produced that many bytes. Returns `true` if
+    /// the ring is empty.
     pub fn read(
         &mut self,
         bytes: usize,
@@ -111,7 +111,7 @@ impl CaptureMaps {
         true
     }
 
-    /// What there was on each interface.
+    /// Returns the counts of each interface.
     pub fn tallies(&self, slots: impl Iterator<Item = u32>) -> anyhow::Result<Vec<(u32, Tally)>> {
         let tally = |slot: u32| {
             let by_cpu = self.tally.get(&slot, 0);

@@ -118,7 +118,7 @@ impl Writer {
         })
     }
 
-    /// The block that says how much of an interface is not in the file.
+    /// Returns the block with the number of an interface's packets that are not in the file.
     pub fn statistics(&self, slot: u32, tally: &Tally, now: Instant) -> Vec<u8> {
         let Some(interface) = self.number(slot) else {
             return Vec::new();

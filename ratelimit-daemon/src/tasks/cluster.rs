@@ -18,7 +18,7 @@ use crate::{
 
 use super::connection::{self, pause, reported};
 
-/// How often the controller is asked what is to be sent.
+/// How often the controller is asked for outgoing messages.
 const STEP: Duration = Duration::from_millis(50);
 /// Answers of the store that wait for the controller.
 const ANSWERS: usize = 4;
@@ -30,11 +30,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Follows the cluster that the configuration names, also another one after a reload.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(cluster_wishes);
-    connection::follow(wish.await?, |config| obey(&controller, config)).await
+    connection::follow(wish.await?, |config| follow_config(&controller, config)).await
 }
 
 /// Takes part in a cluster: reads the secret, then carries messages.
-async fn obey(controller: &Handle, config: Option<Cluster>) -> Result<Infallible, Unanswered> {
+async fn follow_config(
+    controller: &Handle,
+    config: Option<Cluster>,
+) -> Result<Infallible, Unanswered> {
     let Some(config) = config else {
         controller.call(LeaveCluster).await?;
         return pending().await;

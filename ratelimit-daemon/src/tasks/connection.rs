@@ -9,10 +9,10 @@ use crate::{control::Unanswered, crowdsec::cut};
 /// The characters of an error that are reported.
 const ERROR_MAX: usize = 400;
 
-/// Has `obey` follow whom the configuration names, also another one after a reload.
+/// Runs `follow_config` with the configured server, and again after each reload that changes it.
 pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>>(
     mut wish: watch::Receiver<Option<T>>,
-    obey: impl Fn(Option<T>) -> F,
+    follow_config: impl Fn(Option<T>) -> F,
 ) -> anyhow::Result<()> {
     loop {
         let config = wish.borrow_and_update().clone();
@@ -20,7 +20,7 @@ pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>
             changed = wish.changed() => if changed.is_err() {
                 return Ok(());
             },
-            stopped = obey(config) => match stopped? {},
+            stopped = follow_config(config) => match stopped? {},
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 
 use super::connection::{self, pause, reported};
 
-/// How often all decisions are asked for, in case that a change was not reported.
+/// How often all decisions are requested, in case a change was not reported.
 const WHOLE: Duration = Duration::from_hours(1);
 /// The first pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,10 +34,13 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Follows the decisions of the API that the configuration names, also of another one after a reload.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(crowdsec_wishes);
-    connection::follow(wish.await?, |config| obey(&controller, config)).await
+    connection::follow(wish.await?, |config| follow_config(&controller, config)).await
 }
 
-async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallible, Unanswered> {
+async fn follow_config(
+    controller: &Handle,
+    config: Option<Crowdsec>,
+) -> Result<Infallible, Unanswered> {
     let Some(config) = config else {
         controller.call(EndCrowdsecBans).await?;
         return pending().await;

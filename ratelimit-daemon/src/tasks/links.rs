@@ -13,9 +13,9 @@ use crate::{
 
 /// The netlink groups to watch.
 pub const GROUPS: [u32; 1] = [libc::RTNLGRP_LINK];
-/// How often interfaces are looked at although nothing was reported.
+/// How often interfaces are checked without a notification.
 const EVERY: Duration = Duration::from_millis(250);
-/// Where thousands of interfaces come and go, they are looked at once in this time,
+/// While thousands of interfaces change, they are checked once in this time.
 const SETTLES: Duration = Duration::from_millis(20);
 /// and that many changes at once before: each change of a new interface is handled without delay.
 const AT_ONCE: u32 = 25;

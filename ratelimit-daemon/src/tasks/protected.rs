@@ -22,9 +22,9 @@ pub const GROUPS: [u32; 4] = [
     libc::RTNLGRP_IPV6_IFADDR,
     libc::RTNLGRP_IPV6_ROUTE,
 ];
-/// How often files and sessions are looked at.
+/// How often files and sessions are checked.
 const EVERY: Duration = Duration::from_mins(1);
-/// How long a change may draw others after it: an interface that comes up has several addresses.
+/// How long to wait for further changes: a new interface gets several addresses.
 const SETTLES: Duration = Duration::from_millis(200);
 
 fn has_relevant(bytes: &[u8]) -> bool {
@@ -39,7 +39,8 @@ fn has_relevant(bytes: &[u8]) -> bool {
 pub async fn keep_current(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
     let mut every = clock::ticks(EVERY);
-    // The first comes at once, and was looked at before the program was put on the interfaces.
+    // The first tick is immediate, and the host was already checked before the program was
+    // attached.
     every.tick().await;
     loop {
         tokio::select! {

@@ -31,11 +31,12 @@ use crate::{
 
 /// How often the ring is emptied.
 const PACE: Duration = Duration::from_millis(50);
-/// How long nothing is sampled where attacks are only reported: after each window of a second, so that packets pay next to nothing.
+/// The pause of sampling if attacks are only reported: after each window of a second, so that
+/// packets pay next to nothing.
 const BETWEEN: Duration = Duration::from_secs(4);
-/// How long it is waited for the first packet of a window.
+/// How long to wait for the first packet of a window.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How often it is asked whether something else is to be looked for.
+/// How often the rules are read again.
 const RULES_LAST: Duration = Duration::from_secs(1);
 /// Samples per read: more than the ring holds, so that it can fill again during the read.
 const BATCH: usize = 1 << 14;

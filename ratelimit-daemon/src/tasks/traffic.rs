@@ -42,7 +42,7 @@ pub async fn follow(
         }
         let scanned = scans.take(&controller).await?;
         let sample = controller.ask(|it| traffic_sample(it, scanned));
-        // Where the kernel's tables cannot be read, the next sample has what came.
+        // If the kernel's tables cannot be read, the next sample includes the missing part.
         if let Ok(sample) = sample.await? {
             log.take(sample);
         }

@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// That of a request.
+    /// Parses a request.
     pub fn of(request: HistoryRequest, now: i64, keep: Duration) -> Result<Self, Refused> {
         let to = request.to.map_or(now + 1, Timestamp::as_second);
         let from = request.from.map_or(to - HOUR, Timestamp::as_second);
@@ -112,7 +112,7 @@ impl Plan {
     }
 }
 
-/// How many parts of a length there are, the last one included that is shorter.
+/// Returns the number of intervals, including the last one, which may be shorter.
 const fn parts(all: i64, length: i64) -> i64 {
     (all + length - 1).div_euclid(length)
 }

@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params, pa
 use super::{
     increments::Last,
     leb128,
-    rollup::{Bucket, Place, Rollup, Tier},
+    rollup::{Bucket, BucketKey, Rollup, Tier},
     sample::Counters,
     series::{Series, Sums},
 };
@@ -76,7 +76,7 @@ pub struct File {
 #[derive(Default)]
 pub struct Found {
     /// The last sum of each tier.
-    pub ends: BTreeMap<Place, Bucket>,
+    pub ends: BTreeMap<BucketKey, Bucket>,
     /// The last counters; `None` if they cannot be continued.
     pub last: Option<Last>,
 }
@@ -90,7 +90,7 @@ pub struct Batch<'b> {
 }
 
 impl File {
-    /// That of a state directory. It is opened when it is needed.
+    /// Returns the file of a state directory, which is opened when needed.
     pub fn of(directory: &Path) -> Self {
         Self {
             path: directory.join("history.db"),
@@ -118,7 +118,7 @@ impl File {
         }
     }
 
-    /// How many bytes it takes, with its log.
+    /// Returns its size in bytes, including its log.
     pub fn bytes(&self) -> u64 {
         let files = ["", "-wal", "-shm"].map(|suffix| fs::metadata(self.with(suffix)));
         files.into_iter().flatten().map(|file| file.len()).sum()
@@ -204,7 +204,7 @@ impl File {
         &mut self,
         tier: Tier,
         [from, to]: [i64; 2],
-    ) -> anyhow::Result<BTreeMap<Place, Bucket>> {
+    ) -> anyhow::Result<BTreeMap<BucketKey, Bucket>> {
         let time = "tier = ?1 AND at >= ?2 AND at < ?3";
         read_buckets(self.connection()?, tier, time, &[tier.seconds(), from, to])
     }
@@ -283,7 +283,7 @@ fn read_buckets(
     tier: Tier,
     condition: &str,
     values: &[i64],
-) -> anyhow::Result<BTreeMap<Place, Bucket>> {
+) -> anyhow::Result<BTreeMap<BucketKey, Bucket>> {
     let names = read_names(connection)?;
     let query = format!("SELECT number, at, observed, counts FROM bucket WHERE {condition}");
     let mut statement = connection.prepare_cached(&query)?;

@@ -11,7 +11,7 @@ use super::{
 
 /// The longest time between two samples of which it is known what came in each second: as much as in the others.
 pub const GAP_MAX: i64 = 300;
-/// How far the two clocks may be apart between two samples.
+/// The largest difference between the two clocks between two samples, in seconds.
 const APART_MAX: i64 = 2;
 
 /// The counters of the last sample, and when that was.
@@ -30,14 +30,14 @@ pub struct Last {
 pub struct Increment {
     /// The first second.
     pub first: i64,
-    /// How many there are.
+    /// The number of seconds.
     pub seconds: i64,
     /// What came.
     pub sums: Sums,
 }
 
 impl Last {
-    /// That of a sample.
+    /// Takes the counters of a sample.
     pub fn of(sample: &Sample) -> Self {
         Self {
             second: sample.at.as_second(),

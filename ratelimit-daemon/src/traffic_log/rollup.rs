@@ -20,7 +20,7 @@ pub enum Tier {
 }
 
 /// A number among the sums of a tier.
-pub type Place = (Tier, i64);
+pub type BucketKey = (Tier, i64);
 
 /// The sum of a second, a minute or an hour.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Bucket {
 /// The sums that are not in the file, or other there.
 #[derive(Clone, Debug, Default)]
 pub struct Rollup {
-    buckets: BTreeMap<Place, Bucket>,
+    buckets: BTreeMap<BucketKey, Bucket>,
     /// The number of the last one of each tier.
     last: BTreeMap<Tier, i64>,
 }
@@ -45,7 +45,7 @@ impl Tier {
     /// All, the shortest first.
     pub const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
 
-    /// How many seconds a sum is of.
+    /// Returns the number of seconds in a bucket.
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Second => 1,
@@ -54,7 +54,7 @@ impl Tier {
         }
     }
 
-    /// How many sums are kept where history is kept for a time.
+    /// Returns the number of buckets to keep for a retention.
     pub fn count(self, keep: Duration) -> i64 {
         let wanted = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX) / self.seconds();
         match self {
@@ -67,7 +67,7 @@ impl Tier {
 
 impl Rollup {
     /// Continues the last sums of a file, and adds what was counted before they were read.
-    pub fn behind(ends: BTreeMap<Place, Bucket>, before: Self) -> Self {
+    pub fn behind(ends: BTreeMap<BucketKey, Bucket>, before: Self) -> Self {
         let mut last: BTreeMap<Tier, i64> = ends.keys().copied().collect();
         let mut buckets = ends;
         for ((tier, number), bucket) in before.buckets {
@@ -135,7 +135,7 @@ impl Rollup {
     }
 
     /// The sums that are not in the file, or other there.
-    pub const fn buckets(&self) -> &BTreeMap<Place, Bucket> {
+    pub const fn buckets(&self) -> &BTreeMap<BucketKey, Bucket> {
         &self.buckets
     }
 
@@ -154,7 +154,7 @@ impl Rollup {
     /// Forgets what is too much of sums that cannot be written.
     pub fn bound(&mut self, keep: Duration) {
         let last = mem::take(&mut self.last);
-        let is_kept = |(tier, number): &Place| {
+        let is_kept = |(tier, number): &BucketKey| {
             last.get(tier)
                 .is_some_and(|last| *number > last - tier.count(keep))
         };

@@ -49,7 +49,7 @@ type Row = (String, u8, usize, u64, u64);
 type Document = (Vec<String>, Vec<Row>, Vec<(String, u64, u64)>);
 
 impl Counters {
-    /// As the file has them.
+    /// Formats them for the file.
     pub fn to_json(&self) -> String {
         let names: Vec<&String> = self.interfaces.keys().collect();
         let rows = self.interfaces.iter().flat_map(|(name, counts)| {

@@ -20,7 +20,7 @@ pub enum Series {
         /// The reason, as in the metrics.
         reason: Cow<'static, str>,
     },
-    /// Those that a policy of the configuration judged.
+    /// Packets that a configured policy judged.
     Policy(Arc<str>),
     /// No packets: the least that was left of a limit.
     Level {
@@ -35,7 +35,7 @@ pub enum Series {
 pub type Sums = BTreeMap<Series, Counter>;
 
 impl Series {
-    /// That of a verdict.
+    /// Returns the series of a verdict.
     pub const fn of(verdict: Verdict) -> Self {
         Self::Verdict {
             action: Cow::Borrowed(verdict.action()),
@@ -43,14 +43,14 @@ impl Series {
         }
     }
 
-    /// That of a limit.
+    /// Returns the series of a limit.
     pub fn of_level(watched: &Watched, limit: &LimitSpec) -> Option<Self> {
         let limit = serde_json::to_string(limit).ok()?.into();
         let watched = format!("{LEVEL}{watched}").into();
         Some(Self::Level { watched, limit })
     }
 
-    /// What two times come to.
+    /// Combines the values of two times.
     pub fn joined(&self, one: Counter, other: Counter) -> Counter {
         match self {
             Self::Verdict { .. } | Self::Policy(_) => one.plus(other),
@@ -68,7 +68,7 @@ impl Series {
         }
     }
 
-    /// As it was read from the file.
+    /// Parses the texts of the file.
     pub fn from_texts(kind: String, name: String) -> Self {
         if kind == POLICY {
             Self::Policy(name.into())

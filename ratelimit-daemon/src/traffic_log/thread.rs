@@ -25,7 +25,7 @@ use super::{
 };
 use crate::clock;
 
-/// How often what is new is written.
+/// The interval of writes.
 const FLUSH: Duration = Duration::from_secs(10);
 /// Attacks that wait to be written.
 const ATTACKS_MAX: usize = 1_000;
@@ -37,10 +37,10 @@ pub enum Job {
     Report(oneshot::Sender<Report>),
 }
 
-/// How history is kept.
+/// The state of the history.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// As it is reported.
+    /// The status for reports.
     pub status: HistoryStatus,
     /// Why it cannot be written; `None` where it can.
     pub error: Option<String>,
@@ -149,7 +149,7 @@ impl Keeper {
             if !is_damage(&error) {
                 return Err(error);
             }
-            self.begin_anew(&error);
+            self.recreate(&error);
             self.file.load()
         });
         match found {
@@ -178,7 +178,7 @@ impl Keeper {
             };
             match self.file.write(&batch) {
                 Ok(()) => self.succeed(),
-                Err(error) if is_damage(&error) => self.begin_anew(&error),
+                Err(error) if is_damage(&error) => self.recreate(&error),
                 Err(error) => self.fail(&error),
             }
         }
@@ -204,7 +204,7 @@ impl Keeper {
         self.error = Some(error);
     }
 
-    fn begin_anew(&mut self, error: &anyhow::Error) {
+    fn recreate(&mut self, error: &anyhow::Error) {
         self.errors += 1;
         let error = format!("{error:#}");
         warn!(error, path = %self.file.path().display(), "packet history is damaged; starting a new one");
@@ -233,7 +233,7 @@ impl Keeper {
         found.map_err(|error| {
             let refused = format!("cannot read packet history: {error:#}");
             if is_damage(&error) {
-                self.begin_anew(&error);
+                self.recreate(&error);
             } else {
                 self.file.close();
             }

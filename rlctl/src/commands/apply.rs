@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::Zoned;
-use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Outcome, Status};
+use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Status, TrialOutcome};
 
 use super::{confirm, reload};
 use crate::{
@@ -49,7 +49,7 @@ pub fn run(
     wait(&answer.value.attempt, &keys, client)
 }
 
-/// What asks for a trial of a file.
+/// Returns the request for a trial of a file.
 pub fn request(file: &Path, seconds: f64) -> Result<ApplyRequest, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
@@ -65,8 +65,8 @@ pub fn request(file: &Path, seconds: f64) -> Result<ApplyRequest, Failure> {
 fn sentences(applied: &Applied, now: &Zoned) -> String {
     let file = printable(&applied.attempt.file);
     let until = match applied.attempt.outcome {
-        Outcome::Pending { until } => phrase::moment(until, now),
-        Outcome::Confirmed { .. } | Outcome::RolledBack { .. } => "now".to_owned(),
+        TrialOutcome::Pending { until } => phrase::moment(until, now),
+        TrialOutcome::Confirmed { .. } | TrialOutcome::RolledBack { .. } => "now".to_owned(),
     };
     if applied.changes.is_empty() {
         return format!("applied {file} until {until}: no changes");
@@ -117,22 +117,22 @@ fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Fai
     let status: Answer<Status> = client.get("/v1/status")?;
     let confirmed = |json| Ok(Report::from_json(json, "confirmed by another user"));
     Ok(match status.value.attempt.map(|attempt| attempt.outcome) {
-        Some(Outcome::Pending { .. }) => None,
-        Some(Outcome::Confirmed { .. }) => Some(confirmed(status.json)),
+        Some(TrialOutcome::Pending { .. }) => None,
+        Some(TrialOutcome::Confirmed { .. }) => Some(confirmed(status.json)),
         // The trial is forgotten if it was rolled back without ever being the daemon's file, or
         // confirmed and already in place.
         None if status.value.config_files.first() == Some(&tried.file) => {
             Some(confirmed(status.json))
         }
-        Some(Outcome::RolledBack { .. }) | None => Some(Err(not_confirmed(tried))),
+        Some(TrialOutcome::RolledBack { .. }) | None => Some(Err(not_confirmed(tried))),
     })
 }
 
 /// Whether the time of a trial is not over.
 fn is_running(tried: &Attempt) -> bool {
     match tried.outcome {
-        Outcome::Pending { until } => clock::local().timestamp() < until,
-        Outcome::Confirmed { .. } | Outcome::RolledBack { .. } => false,
+        TrialOutcome::Pending { until } => clock::local().timestamp() < until,
+        TrialOutcome::Confirmed { .. } | TrialOutcome::RolledBack { .. } => false,
     }
 }
 

@@ -104,7 +104,7 @@ fn sentence(
     format!("banned {whom} {lifetime}{}", novelty(named - kept, changed))
 }
 
-/// What else is to be known of bans.
+/// Returns notes about the bans.
 fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
     let longer = changed.longer.iter().take(NAMED_MAX).map(|ban| {
         let until = phrase::until(ban.until, now);

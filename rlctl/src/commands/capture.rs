@@ -27,7 +27,7 @@ const PATH: &str = "/v1/capture";
 /// Packets may contain private data.
 const MODE: u32 = 0o600;
 
-/// Captures until there is enough, or the user says so.
+/// Captures until the requested number is reached, or the user stops it.
 pub fn run(
     arguments: &CaptureArguments,
     client: &Client,

@@ -1,7 +1,7 @@
-//! `rlctl check`: the questions of an operator whose customer does not get through.
+//! `rlctl check`: answers an operator whose customer cannot connect.
 //!
-//! Does it pass? By which rule? Until when, by whom, since when and why? How much of the limits is used, and was
-//! anything refused before?
+//! Does the packet pass? By which rule? Until when, by whom, since when and why? How much of the
+//! limits is used, and was anything refused before?
 
 mod circumstances;
 mod counter;
@@ -336,7 +336,7 @@ fn limited(limited: &Limited, now: &Zoned) -> String {
     )
 }
 
-/// What decides, and which node of the cluster set it.
+/// Returns the deciding rule, and the cluster node that set it.
 fn rule(check: &Check) -> String {
     let node = check.covering.iter().find_map(|covering| {
         let origin = match &covering.entry {
@@ -496,7 +496,8 @@ fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = St
     states.flat_map(move |state| with_share(&whose, state, now))
 }
 
-/// Whose limits these are: of a prefix, of a destination, of the node, or of an interface in its place.
+/// Returns the scope of the limits: a prefix, a destination, the node, or an interface that
+/// replaces it.
 fn whose(limits: &WiderLimits) -> String {
     match (limits.destination, limits.prefix, &limits.interface) {
         (Some(destination), Some(source), _) => format!("{source} to {destination}"),
@@ -514,8 +515,8 @@ fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     Some(format!("drops by limits of {}: {packets}", whose(limits)))
 }
 
-/// How full a limit is, and the share of this node: `  share of this node: 334 packets since
-/// 14:22:07, other nodes 666 packets`
+/// Formats the level of a limit, and the share of this node: `  share of this node: 334 packets
+/// since 14:22:07, other nodes 666 packets`
 fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
     let share = state.share.map(|share| {
         let amount = |amount| state.limit.unit().amount(amount);
@@ -588,7 +589,7 @@ fn strikes(view: &StrikesView, is_dry_run: bool) -> String {
     format!("strikes{dry_run}: {}; {}{before}", view.strikes, view.ban)
 }
 
-/// What else has dropped packets of the source, of those that were seen.
+/// Returns the other reasons among the recent drops of the source.
 fn by_others(check: &Check) -> String {
     let reasons = check.last_drops.iter().filter_map(|drops| {
         let What::Drop(dropped) = &drops.last.what else {

@@ -4,7 +4,7 @@ mod save;
 
 use std::{fs, path::Path};
 
-use ratelimit_core::api::{Attempt, Outcome, Status};
+use ratelimit_core::api::{Attempt, Status, TrialOutcome};
 
 use crate::{
     client::{Answer, Client},
@@ -53,7 +53,7 @@ pub fn confirm(save: bool, client: &Client) -> Result<Report, Failure> {
 fn confirmed_before(client: &Client) -> Option<Answer<Attempt>> {
     let status: Answer<Status> = client.get("/v1/status").ok()?;
     let attempt = status.value.attempt?;
-    let is_confirmed = matches!(attempt.outcome, Outcome::Confirmed { .. });
+    let is_confirmed = matches!(attempt.outcome, TrialOutcome::Confirmed { .. });
     let json = status.json.get("attempt")?.clone();
     is_confirmed.then_some(Answer {
         value: attempt,

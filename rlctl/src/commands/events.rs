@@ -21,7 +21,7 @@ use crate::{
     stream::Ended,
 };
 
-/// How many that are kept come first, unless it is said.
+/// The default number of stored events shown first.
 const BEFORE_FOLLOWING: u32 = 10;
 
 /// Shows events as they come.
@@ -35,7 +35,7 @@ pub fn run(
     let after = cursor.as_ref().map(|cursor| cursor.read(client));
     let path = path(arguments, after.transpose()?, now)?;
     let mut lines = Lines::default();
-    // Who follows, and who keeps a cursor, gets each event at once.
+    // With `--follow` or a cursor, each event is printed at once.
     let folds = output.is_for_people() && !arguments.follow && cursor.is_none();
     let mut alike = folds.then(Vec::new);
     let ended = client.follow(&path, |piece| {
@@ -123,7 +123,7 @@ fn sentence(json: &Value, now: &Zoned) -> String {
 #[derive(Default)]
 struct Lines {
     pieces: Vec<u8>,
-    /// How much of `pieces` was given out.
+    /// The part of `pieces` that was returned.
     given: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `rlctl import`: a list of any format goes to the daemon, which says what was different.
+//! `rlctl import`: sends a list of any format to the daemon, and reports the differences.
 
 use std::{
     io::Read,
@@ -24,7 +24,7 @@ use crate::{
     report::Report,
 };
 
-/// How often the daemon is asked how far it is.
+/// How often the daemon is asked for its progress.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Imports a list.
@@ -43,7 +43,7 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
     });
     waiting.finish_and_clear();
     let answer = answer.map_err(|failure| match failure.refused.code {
-        // As that of a list that is named by `rlctl ban @FILE`.
+        // Like a list in `rlctl ban @FILE`.
         Some(Code::BadList) => Failure {
             code: ExitCode::Usage,
             ..failure

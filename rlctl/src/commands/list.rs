@@ -147,7 +147,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     }
 }
 
-/// Whom a policy without prefixes is for.
+/// Returns what a policy without prefixes applies to.
 fn default_for(policy: &PolicyView) -> &'static str {
     match policy.applies_to {
         AppliesTo::Prefix => "each, as one",

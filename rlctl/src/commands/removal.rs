@@ -1,9 +1,9 @@
-//! What `unban` and `allow rm` have in common: something named may not be there.
+//! Shared parts of `unban` and `allow rm`: a named prefix may be missing.
 
 use std::collections::BTreeMap;
 
 use ratelimit_core::{
-    api::{Changed, Held, PrefixesRequest, UnbanRequest},
+    api::{Changed, PrefixesRequest, RemainingBan, UnbanRequest},
     prefix::Prefix,
 };
 
@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 10;
 
 /// A list from which something is taken.
 pub struct Removal {
-    /// Where the daemon has it.
+    /// The path in the API.
     pub path: &'static str,
     /// Whether an IPv6 address also means the prefix of its source.
     pub of_sources: bool,
@@ -64,7 +64,7 @@ impl Removal {
         let mut report = Report::new(answer, "");
         report.notes.extend(chunks::note(&prefixes));
         if removed == 0 {
-            report.failure = Some(self.nothing_done(&prefixes, &held));
+            report.failure = Some(self.nothing_removed(&prefixes, &held));
             return Ok(report);
         }
         let gone: Vec<Prefix> = prefixes
@@ -78,10 +78,10 @@ impl Removal {
         Ok(report)
     }
 
-    fn nothing_done(&self, named: &[Prefix], held: &[Held]) -> Failure {
+    fn nothing_removed(&self, named: &[Prefix], held: &[RemainingBan]) -> Failure {
         match named {
             [prefix] if !held.is_empty() => {
-                let bans: Vec<&Held> = held.iter().collect();
+                let bans: Vec<&RemainingBan> = held.iter().collect();
                 Failure::refused(format!("{prefix} is banned by {}", by_name(&bans)))
                     .hint(format!("to let it pass: rlctl allow add {prefix}"))
             }
@@ -112,8 +112,8 @@ impl Removal {
 }
 
 /// Lists prefixes that are still banned by lists or wider prefixes.
-pub fn still_banned(held: &[Held]) -> Vec<String> {
-    let mut bans: BTreeMap<Prefix, Vec<&Held>> = BTreeMap::new();
+pub fn still_banned(held: &[RemainingBan]) -> Vec<String> {
+    let mut bans: BTreeMap<Prefix, Vec<&RemainingBan>> = BTreeMap::new();
     for held in held {
         bans.entry(held.prefix).or_default().push(held);
     }
@@ -131,7 +131,7 @@ pub fn still_banned(held: &[Held]) -> Vec<String> {
 }
 
 /// `the list a`, `the lists a and b`, `the ban of 192.0.2.0/24 (manual)`
-fn by_name(held: &[&Held]) -> String {
+fn by_name(held: &[&RemainingBan]) -> String {
     let mut lists = Vec::new();
     let mut parts = Vec::new();
     for held in held {

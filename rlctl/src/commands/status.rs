@@ -9,7 +9,7 @@ use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{
         Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, DetectionStatus,
-        InterfaceStatus, KernelClock, ListView, MapStatus, Outcome, Status, SuspendedLimits,
+        InterfaceStatus, KernelClock, ListView, MapStatus, Status, SuspendedLimits, TrialOutcome,
         Trouble, Unenforced,
     },
     class::Action,
@@ -177,7 +177,7 @@ fn limited(sources: usize) -> Option<String> {
     (sources != 0).then(|| format!("{count} temporarily limited: `rlctl list limits`"))
 }
 
-/// What attacks are looked for, and whether anything is done about them.
+/// Describes the detected attacks and the responses.
 fn detection(detection: &DetectionStatus) -> String {
     let (reported, answered) = (detection.reported.len(), detection.answered.len());
     let kinds = |count| phrase::count(count, "kind of attack", "kinds of attacks");
@@ -243,25 +243,25 @@ fn on(reported: String, is_on: bool, since: Option<Timestamp>, now: &Zoned) -> S
     }
 }
 
-/// What became of the configuration that was tried last.
+/// Describes the last trial.
 fn trial(attempt: &Attempt, now: &Zoned) -> String {
     let (file, main) = (printable(&attempt.file), printable(&attempt.main));
     match attempt.outcome {
-        Outcome::Pending { until } => {
+        TrialOutcome::Pending { until } => {
             let left = phrase::span(now.timestamp(), until);
             let pending = styled(WARNING, "not confirmed");
             format!(
                 "{pending}: {file} is active for {left}; `rlctl confirm` keeps it, `rlctl rollback` restores the previous one"
             )
         }
-        Outcome::RolledBack { at } => {
+        TrialOutcome::RolledBack { at } => {
             let rolled_back = styled(WARNING, "rolled back");
             let at = phrase::moment(at, now);
             format!(
                 "{rolled_back} at {at}: running the previous configuration; edit {main} to change it"
             )
         }
-        Outcome::Confirmed { at } => {
+        TrialOutcome::Confirmed { at } => {
             let different = styled(WARNING, "confirmed");
             let at = phrase::moment(at, now);
             format!(
@@ -448,7 +448,7 @@ fn nearly_full(map: &MapStatus) -> Option<String> {
     })
 }
 
-/// How full a map is, rounded down: only a full one is at 100.
+/// Returns how full a map is, rounded down: only a full one has 100 %.
 fn percent(map: &MapStatus) -> Option<u128> {
     let entries = u128::from(map.entries?);
     Some(entries * 100 / u128::from(map.capacity.max(1)))

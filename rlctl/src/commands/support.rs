@@ -1,6 +1,6 @@
-//! `rlctl support`: one archive for a bug report, without what its reader must not know.
+//! `rlctl support`: creates one archive for a bug report, without secrets.
 //!
-//! What cannot be had is left out, and the report says so. It changes nothing.
+//! Missing parts are omitted and reported. It changes nothing.
 
 mod archive;
 mod configuration;
@@ -75,7 +75,7 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
     Ok(Report::from_json(json, lines.join("\n")))
 }
 
-/// What whoever opens the archive reads first.
+/// Formats the readme of the archive.
 fn readme(files: &[(&str, String)], remarks: &[String]) -> String {
     let mut lines = vec![
         "What `rlctl support` collected of ratelimit.".to_owned(),

@@ -78,7 +78,7 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// What most packets of a source are.
+/// Formats what most packets of a source are.
 fn sending(sending: Option<&Sending>) -> String {
     sending.map_or_else(String::new, |sending| printable(&sending.to_string()))
 }

@@ -60,7 +60,7 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
     Ok(report)
 }
 
-/// A ban that has ended by itself is what the program wants.
+/// A ban that has already ended counts as success for the program.
 fn by_program(
     program: &str,
     arguments: &UnbanArguments,

@@ -1,6 +1,6 @@
 //! The verbs that change something.
 
-use ratelimit_core::api::{Changed, Detached, Held, LimitsNow, Origin, Reloaded};
+use ratelimit_core::api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan};
 
 use crate::{
     Expected, check, check_view,
@@ -135,7 +135,7 @@ fn unban_is_refused_when_nobody_was_banned() {
 
 #[test]
 fn unban_names_the_lists_that_still_ban() {
-    let held = |prefix: &str, list: &str| Held {
+    let held = |prefix: &str, list: &str| RemainingBan {
         prefix: prefix.parse().unwrap(),
         banned: prefix.parse().unwrap(),
         origin: Origin::list(list),
@@ -174,7 +174,7 @@ fn unban_names_the_lists_that_still_ban() {
 
 #[test]
 fn unban_names_the_bans_of_wider_prefixes() {
-    let held = |banned: &str, origin| Held {
+    let held = |banned: &str, origin| RemainingBan {
         prefix: "192.0.2.1".parse().unwrap(),
         banned: banned.parse().unwrap(),
         origin,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_core::api::{
-    Applied, Attempt, Changed, Outcome, PassAllStatus, ProtectedView, Status,
+    Applied, Attempt, Changed, PassAllStatus, ProtectedView, Status, TrialOutcome,
 };
 
 use serde_json::json;
@@ -109,7 +109,7 @@ fn apply_sends_the_text_and_says_until_when_it_holds() {
     let (until, reported) = moment(1);
     let daemon = ScriptedDaemon::start(answers(&Applied {
         changes: vec!["policy default: 1 -> 2".to_owned()],
-        attempt: attempt(Outcome::Pending { until }, false),
+        attempt: attempt(TrialOutcome::Pending { until }, false),
     }));
     let output = run(
         &daemon,
@@ -171,7 +171,7 @@ fn enter_keeps_a_trial() {
 /// A daemon with a trial that is pending.
 fn trial() -> ScriptedDaemon {
     let ((past, _), (until, _)) = (moment(-1), moment(1));
-    let pending = attempt(Outcome::Pending { until }, true);
+    let pending = attempt(TrialOutcome::Pending { until }, true);
     let status = Status {
         attempt: Some(pending.clone()),
         ..crate::views::status(past)
@@ -181,8 +181,8 @@ fn trial() -> ScriptedDaemon {
         attempt: pending,
     };
     let [confirmed, rolled_back] = [
-        Outcome::Confirmed { at: past },
-        Outcome::RolledBack { at: past },
+        TrialOutcome::Confirmed { at: past },
+        TrialOutcome::RolledBack { at: past },
     ]
     .map(|outcome| serde_json::to_string(&attempt(outcome, true)).unwrap());
     ScriptedDaemon::start(Daemon::ByPath(vec![
@@ -261,13 +261,13 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
     let at = moment(-1).0;
     check_view(
         &["confirm"],
-        answers(&attempt(Outcome::Confirmed { at }, true)),
+        answers(&attempt(TrialOutcome::Confirmed { at }, true)),
         "POST /v1/confirm",
         "confirmed /root/new.toml",
     );
     check(
         &["confirm"],
-        answers(&attempt(Outcome::Confirmed { at }, false)),
+        answers(&attempt(TrialOutcome::Confirmed { at }, false)),
         &Expected {
             request: "POST /v1/confirm",
             stdout: "confirmed /root/new.toml",
@@ -277,7 +277,7 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
     );
     check_view(
         &["rollback"],
-        answers(&attempt(Outcome::RolledBack { at }, false)),
+        answers(&attempt(TrialOutcome::RolledBack { at }, false)),
         "POST /v1/rollback",
         "rolled back /root/new.toml: restored the previous configuration",
     );
@@ -293,7 +293,7 @@ fn confirm_saves_a_file_that_lies_beside_that_of_the_daemon() {
     let attempt = Attempt {
         file: tried.display().to_string(),
         main: main.display().to_string(),
-        ..attempt(Outcome::Confirmed { at }, false)
+        ..attempt(TrialOutcome::Confirmed { at }, false)
     };
     let answer = |changes: &[&str]| {
         let diff = json!({ "files": [], "changes": changes });
@@ -342,7 +342,7 @@ fn status_tells_of_all_three() {
         attempt: Some(attempt(outcome, true)),
         ..crate::views::status(past)
     };
-    let text = reported(&status(Outcome::Pending { until }));
+    let text = reported(&status(TrialOutcome::Pending { until }));
     for line in [
         &format!(
             "pass-all is on since {past_reported} (by root, until turned off): nothing is dropped"
@@ -352,19 +352,19 @@ fn status_tells_of_all_three() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    let text = reported(&status(Outcome::RolledBack { at: past }));
+    let text = reported(&status(TrialOutcome::RolledBack { at: past }));
     let line = format!(
         "rolled back at {past_reported}: running the previous configuration; edit /etc/ratelimit/config.toml"
     );
     assert!(text.contains(&line), "{text}");
-    let text = reported(&status(Outcome::Confirmed { at: past }));
+    let text = reported(&status(TrialOutcome::Confirmed { at: past }));
     assert!(
         text.contains("cp /root/new.toml /etc/ratelimit/config.toml"),
         "{text}"
     );
 }
 
-fn attempt(outcome: Outcome, installed: bool) -> Attempt {
+fn attempt(outcome: TrialOutcome, installed: bool) -> Attempt {
     Attempt {
         file: "/root/new.toml".to_owned(),
         main: "/etc/ratelimit/config.toml".to_owned(),

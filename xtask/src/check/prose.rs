@@ -27,7 +27,7 @@ struct Text {
     text: String,
 }
 
-/// Reports every area that exceeds its share. Returns whether there is none.
+/// Reports every area that exceeds its share. Returns whether none does.
 pub fn is_natural() -> Result<bool> {
     let patterns = patterns()?;
     let sources = tracked("*.rs")?;

@@ -6,7 +6,7 @@ use super::reports_by_key::Reported;
 use super::shares_of_period::wish;
 use super::{Budget, Own, Used};
 use crate::budget::division::divide;
-use crate::budget::{Count, Entry, Held, Limit, Report};
+use crate::budget::{Count, Entry, Limit, Report, WindowUsage};
 use crate::key::Key;
 use crate::message::ENTRIES_MAX;
 use crate::name::NodeName;
@@ -29,7 +29,7 @@ impl<K: Key> Budget<K> {
         &mut self,
         period: u64,
         limit: &impl Fn(&K) -> Option<Limit>,
-        used: &Used<'_, K, impl Fn(&K) -> Held>,
+        used: &Used<'_, K, impl Fn(&K) -> WindowUsage>,
         counts: Vec<Count<K>>,
         amounts: &mut BTreeMap<K, u64>,
     ) -> Option<Report<K>> {
@@ -129,7 +129,7 @@ impl<K: Key> Budget<K> {
         &self,
         count: Count<K>,
         limit: &impl Fn(&K) -> Option<Limit>,
-        used: &Used<'_, K, impl Fn(&K) -> Held>,
+        used: &Used<'_, K, impl Fn(&K) -> WindowUsage>,
         before: &Before<'_, K>,
     ) -> Option<Entry<K>> {
         let limit = limit(&count.key)?;

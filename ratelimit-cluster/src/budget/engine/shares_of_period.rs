@@ -6,7 +6,7 @@ use super::rate::Rate;
 use super::reports_by_key::Reported;
 use super::{Budget, Own, Used};
 use crate::budget::division::{Parts, Wish, divide};
-use crate::budget::{Held, Limit, Share};
+use crate::budget::{Limit, Share, WindowUsage};
 use crate::key::Key;
 
 impl<K: Key> Budget<K> {
@@ -16,7 +16,7 @@ impl<K: Key> Budget<K> {
         period: u64,
         limit: &impl Fn(&K) -> Option<Limit>,
         before: BTreeMap<K, Share>,
-        used: &Used<'_, K, impl Fn(&K) -> Held>,
+        used: &Used<'_, K, impl Fn(&K) -> WindowUsage>,
     ) -> BTreeMap<K, u64> {
         let size = self.members.size();
         let mut amounts = BTreeMap::new();
@@ -170,7 +170,7 @@ pub(super) fn wish(claim: u64, demand: u64, place: u64) -> Wish {
 
 /// Returns the usage of a window with which a node admits `more` in a period. The rest of a window
 /// that ends is admitted in addition to the new one.
-fn most(held: Held, more: u64) -> u64 {
+fn most(held: WindowUsage, more: u64) -> u64 {
     if held.ending == 0 || held.ending >= more {
         return held.then.saturating_add(more);
     }

@@ -31,7 +31,7 @@ struct Servers {
     credentials: String,
     /// Each with its port.
     hosts: Vec<String>,
-    /// What sentinels call the servers; nothing where the hosts are the servers.
+    /// The service name for sentinels. `None` if the hosts are the servers.
     service: Option<String>,
     /// `USER:PASSWORD@` of the sentinels, or nothing.
     of_sentinels: String,
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// What sentinels call the servers; nothing where no sentinel is to be asked.
+    /// Returns the service name for sentinels. `None` without sentinels.
     pub fn service(&self) -> Option<&str> {
         match &self.way {
             Way::Socket(_) => None,

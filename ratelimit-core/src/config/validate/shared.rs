@@ -40,7 +40,7 @@ pub fn check(document: &Document, report: &Report) {
         report.add(&cluster.spot, Problem::new(message, hint));
     }
     for At { value, spot } in shared {
-        // That there are none is reported once, above.
+        // A missing number of nodes is reported once, above.
         if let Some(problem) = sharing::problem(value, nodes.max(1)) {
             report.add(spot, problem);
         }

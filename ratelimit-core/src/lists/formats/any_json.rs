@@ -228,7 +228,7 @@ impl Keys {
         all.filter(|key| self.all[*key].addresses > 0).collect()
     }
 
-    /// Those that are called so, those in arrays, or the only one that there is.
+    /// Returns the columns with such names, those in arrays, or the only one.
     fn of_names(&self) -> Vec<usize> {
         let all = self.with_addresses();
         let is_named = |key: &usize| {
@@ -243,7 +243,8 @@ impl Keys {
         }
     }
 
-    /// Those whose last names are those of a path: `ip_prefix`, `prefixes.ip_prefix`, `$.prefixes[*].ip_prefix`.
+    /// Returns the columns whose last names match a path: `ip_prefix`, `prefixes.ip_prefix`,
+    /// `$.prefixes[*].ip_prefix`.
     fn of_path(&self, path: &str) -> Vec<usize> {
         let is_whole = path.starts_with(['$', '.']);
         let names = path.replace("[*]", ".").replace("[]", ".");

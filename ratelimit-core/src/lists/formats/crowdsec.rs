@@ -100,7 +100,7 @@ pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
             let message = format!("`{}` is not a duration", short(text));
             return reader.bad(part, message, "write for example 4h or 1h30m");
         };
-        // A decision that is over has a negative one.
+        // An expired decision has a negative duration.
         said.until = Some(reader.after(duration));
     }
     reader.take(part, &decision.value, said);

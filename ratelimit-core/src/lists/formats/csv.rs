@@ -94,7 +94,7 @@ const REASONS: [&str; 9] = [
     "tags",
     "name",
 ];
-/// The rows that are looked at to find out which column it is.
+/// The number of rows examined to find the column.
 const LOOKED_AT: usize = 50;
 
 /// Which columns are what.
@@ -252,7 +252,7 @@ fn sample(text: &str, delimiter: u8) -> Vec<StringRecord> {
 /// Which columns they are; `None` where the text is no table of addresses.
 fn find(text: &str, rows: &[StringRecord], delimiter: u8) -> Result<Option<Columns>, Problem> {
     let is_table = |row: &&StringRecord| {
-        // One column is a table only where it has a head.
+        // A single column is a table only with a header.
         let is_head = ADDRESSES.contains(&name(row.get(0).unwrap_or_default()).as_str());
         is_head || row.iter().filter(|cell| !cell.is_empty()).count() > 1
     };

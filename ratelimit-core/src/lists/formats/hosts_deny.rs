@@ -1,4 +1,5 @@
-//! `hosts.deny` of TCP wrappers (`hosts_access(5)`): `DAEMONS : CLIENTS [: OPTIONS]`. What one daemon refuses is refused whole.
+//! `hosts.deny` of TCP wrappers (`hosts_access(5)`): `DAEMONS : CLIENTS [: OPTIONS]`. A client that
+//! one daemon refuses is banned completely.
 
 use super::rule::is_name;
 use crate::lists::{

@@ -22,7 +22,7 @@ const WITH_VALUE: [&str; 7] = [
 /// Options without one.
 const FLAGS: [&str; 4] = ["-exist", "-!", "-quiet", "-q"];
 
-/// What `create` says of a set.
+/// The properties in `create`.
 #[derive(Clone, Copy, Default)]
 struct Set {
     is_other: bool,

@@ -91,7 +91,7 @@ fn written<'t>(words: &[&'t str], table: &str, reader: &mut Reader<'_>) {
     // The number at which a rule goes in.
     words.next_if(|word| word.parse::<u32>().is_ok());
     let mut rule: Rule<'t> = Rule {
-        // What leaves has other sources, and a network address translation drops nothing.
+        // Outgoing packets have other sources, and network address translation drops nothing.
         has_conditions: matches!(chain, "OUTPUT" | "POSTROUTING"),
         ..Rule::default()
     };

@@ -1,4 +1,5 @@
-//! What `export` of `RouterOS` writes: entries of `/ip firewall address-list`, and rules of `/ip firewall filter` and `raw` that drop.
+//! The output of `export` in `RouterOS`: entries of `/ip firewall address-list`, and rules of
+//! `/ip firewall filter` and `raw` that drop.
 
 use std::borrow::Cow;
 

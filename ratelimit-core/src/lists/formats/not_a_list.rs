@@ -136,7 +136,7 @@ pub fn by_line(line: &str, text: &str) -> Option<Other> {
     None
 }
 
-/// What JSON is that has no address.
+/// Identifies JSON without addresses.
 pub fn by_json(text: &str, keys: &[String]) -> Option<Other> {
     if keys.iter().any(|key| key == "asn") && !text.contains("prefix") && !text.contains("\"ip") {
         return Some((
@@ -176,7 +176,8 @@ fn is_hosts_file(line: &str) -> bool {
             .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Whether a line is the answer of a server, or what a client says of one: `404: Not Found`, `HTTP/1.1 403 Forbidden`.
+/// Returns whether a line is a server's response, or a client's message about one:
+/// `404: Not Found`, `HTTP/1.1 403 Forbidden`.
 fn is_answer(line: &str) -> bool {
     const SAID: [&str; 28] = [
         "not found",

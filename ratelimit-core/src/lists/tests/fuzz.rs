@@ -36,7 +36,7 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(WORDS.as_slice()), 0..40)
     ) {
         let text = words.concat();
-        let source = Source { name: "list", bytes: text.as_bytes(), now: now(), written: now() };
+        let source = ListText { name: "list", bytes: text.as_bytes(), now: now(), written: now() };
         if let Ok(reading) = read_as(format, source, &Vetting::default()) {
             let _ = (reading.bad.to_string(), reading.bad.unquoted());
         }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ratelimit_core::api::{Applied, Attempt, Outcome, Refused, What};
+use ratelimit_core::api::{Applied, Attempt, Refused, TrialOutcome, What};
 use tracing::{info, warn};
 
 use super::{Command, replace::replace};
@@ -48,7 +48,7 @@ impl Command for Apply {
             ?duration,
             "configuration on trial"
         );
-        if let Outcome::Pending { until } = attempt.outcome {
+        if let TrialOutcome::Pending { until } = attempt.outcome {
             let began = What::TrialBegan {
                 file: attempt.file.clone(),
                 until,

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{
-        Allowed, BanRequest, Changed, EntryCounter, Held, LongerBan, Refused, UnbanMatchingRequest,
-        UnbanRequest,
+        Allowed, BanRequest, Changed, EntryCounter, LongerBan, Refused, RemainingBan,
+        UnbanMatchingRequest, UnbanRequest,
     },
     intent::{Edit, FOREVER},
     origin::Origin,
@@ -167,7 +167,7 @@ impl Command for Unban {
         let Self(request, author) = self;
         let author = &*author;
         // Adopt recent bans of the kernel first, so that they end too.
-        controller.feeds.detections.look_again();
+        controller.feeds.detections.force_check();
         propose(&mut controller.feeds.detections, &mut controller.state)?;
         let prefixes = named(
             &controller.state,
@@ -247,7 +247,7 @@ impl Command for UnbanMatching {
             return Err(Refused::because("an empty filter matches every ban")
                 .hint("to remove all bans: --all"));
         }
-        controller.feeds.detections.look_again();
+        controller.feeds.detections.force_check();
         propose(&mut controller.feeds.detections, &mut controller.state)?;
         let now = clock::wall();
         let bans = controller.state.intent.bans().iter();
@@ -282,7 +282,7 @@ impl Command for UnbanMatching {
 }
 
 /// Returns the bans that cover a whole prefix, unless it is allowed.
-fn held(state: &State, prefix: Prefix) -> Vec<Held> {
+fn held(state: &State, prefix: Prefix) -> Vec<RemainingBan> {
     let (now, said) = (clock::now(), state.compiled.rules.sum(prefix));
     if !said.is_banned(now) || said.is_allowed(now) {
         return Vec::new();
@@ -291,7 +291,7 @@ fn held(state: &State, prefix: Prefix) -> Vec<Held> {
     let is_exempt = prefix.is_address() && state.protection.why(prefix.address()).is_some();
     let bans = state.intent.bans_that_hold(prefix, now);
     bans.filter(|(_, origin)| !is_exempt || *origin == Origin::Forced)
-        .map(|(banned, origin)| Held {
+        .map(|(banned, origin)| RemainingBan {
             prefix,
             banned,
             origin,

@@ -9,9 +9,9 @@ use crate::control::{
 };
 
 /// Reads the configuration files again, for [`Reload`](super::Reload).
-pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
+pub async fn read_files(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
     match controller.ask(|it| it.feeds.trials.reloaded_file()).await? {
-        Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
+        Ok(main) => Ok(on_blocking_thread(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
 }
@@ -25,7 +25,7 @@ pub async fn read_request(
     let measure =
         controller.ask(move |it| it.feeds.trials.measure(&it.state.intent.config, is_root));
     match measure.await? {
-        Ok(measure) => Ok(beside(move || {
+        Ok(measure) => Ok(on_blocking_thread(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
             Ok(Attempted {
                 request,
@@ -39,18 +39,18 @@ pub async fn read_request(
 }
 
 /// Reads the lists of the configuration before the trial, for [`RollBack`](super::RollBack).
-pub async fn read_before(
+pub async fn read_previous(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
     let files = controller.ask(|it| it.feeds.trials.returning_lists(&it.state.intent.config));
     match files.await? {
-        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files).0)).await),
+        Ok(files) => Ok(on_blocking_thread(move || Ok(ConfiguredLists::read_some(files).0)).await),
         Err(refused) => Ok(Err(refused)),
     }
 }
 
 /// Runs blocking file access on a thread of its own.
-async fn beside<T: Send + 'static>(
+async fn on_blocking_thread<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     let read = tokio::task::spawn_blocking(read).await;

@@ -31,20 +31,20 @@ pub async fn snapshots_every(controller: &Handle) -> Result<Option<Duration>, Un
 pub async fn take_snapshot(controller: &Handle) -> Result<(), Unanswered> {
     let job = controller.ask(job).await?;
     let policies = Arc::clone(&job.policies);
-    let taken = beside(move || job.take("new")).await;
+    let taken = on_blocking_thread(move || job.take("new")).await;
     // If the policies changed during the scan, the words may belong to other limits.
     let is_current = controller
         .ask(move |it| Arc::ptr_eq(&it.policies(), &policies))
         .await?;
     let kept = match taken {
-        Ok(taken) if is_current => beside(move || taken.keep()).await,
-        Ok(taken) => beside(move || taken.discard()).await,
+        Ok(taken) if is_current => on_blocking_thread(move || taken.keep()).await,
+        Ok(taken) => on_blocking_thread(move || taken.discard()).await,
         Err(error) => Err(error),
     };
     controller.call(NoteSnapshot(kept)).await
 }
 
-async fn beside<T: Send + 'static>(
+async fn on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
     tokio::task::spawn_blocking(work).await?

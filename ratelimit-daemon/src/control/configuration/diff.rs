@@ -138,10 +138,10 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     if of_sources(before) != of_sources(after) {
         lines.push(format!(
             "source: changed; usage of {} reset{}",
-            start_anew(both),
+            resets_usage_of(both),
             unless_kept(both)
         ));
-        lines.extend(new_again(both));
+        lines.extend(counted_as_new(both));
     }
     let off = |address| text_or(address, "off");
     lines.extend(change("metrics:", both, |it| it.metrics, off));
@@ -179,7 +179,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
 
 /// Says whose usage a change of `[source]` resets: everything next to the table of `compact` is
 /// created again with it.
-fn start_anew([before, after]: [&Config; 2]) -> &'static str {
+fn resets_usage_of([before, after]: [&Config; 2]) -> &'static str {
     let sizes = [before, after].map(|it| (it.source.store, it.source.capacity));
     let is_compact = sizes.iter().any(|(store, _)| *store == StateStore::Compact);
     if is_compact && sizes[0] != sizes[1] {
@@ -206,7 +206,7 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
 
 /// Warns that known sources count as new when their state is lost, and that the budget for new
 /// sources refuses or limits them.
-fn new_again(both: [&Config; 2]) -> Option<String> {
+fn counted_as_new(both: [&Config; 2]) -> Option<String> {
     let budget = both[1].new_sources?;
     let becomes = match budget.over_budget {
         OverBudget::Pass => return None,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Attempt, Outcome},
+    api::{Attempt, TrialOutcome},
     config::{self, Config, File},
 };
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct Trial {
     pub before: Vec<File>,
     /// The texts on trial.
     pub after: Vec<File>,
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// The end of the trial on the monotonic clock of this boot.
     pub until_boot_ns: u64,
     /// The ID of this boot.
@@ -45,14 +45,14 @@ impl Trial {
     /// Returns the texts in force.
     pub fn in_force(&self) -> &[File] {
         match self.outcome {
-            Outcome::Pending { .. } | Outcome::Confirmed { .. } => &self.after,
-            Outcome::RolledBack { .. } => &self.before,
+            TrialOutcome::Pending { .. } | TrialOutcome::Confirmed { .. } => &self.after,
+            TrialOutcome::RolledBack { .. } => &self.before,
         }
     }
 
     /// Returns whether the trial is neither confirmed nor rolled back.
     pub fn is_pending(&self) -> bool {
-        matches!(self.outcome, Outcome::Pending { .. })
+        matches!(self.outcome, TrialOutcome::Pending { .. })
     }
 
     /// Returns whether the trial has expired. A reboot ends it.
@@ -64,9 +64,9 @@ impl Trial {
     /// force, or are neither of the two configurations.
     pub fn is_of(&self, disk: &[File]) -> bool {
         match self.outcome {
-            Outcome::Pending { .. } => true,
-            Outcome::RolledBack { .. } => say_the_same(disk, &self.after),
-            Outcome::Confirmed { .. } => say_the_same(disk, &self.before),
+            TrialOutcome::Pending { .. } => true,
+            TrialOutcome::RolledBack { .. } => have_same_texts(disk, &self.after),
+            TrialOutcome::Confirmed { .. } => have_same_texts(disk, &self.before),
         }
     }
 
@@ -80,7 +80,7 @@ impl Trial {
         Attempt {
             file: file.unwrap_or_default(),
             main: self.main.display().to_string(),
-            installed: say_the_same(&disk, &self.after),
+            installed: have_same_texts(&disk, &self.after),
             outcome: self.outcome,
         }
     }
@@ -107,7 +107,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
             file,
             "the configuration was not confirmed in time; rolling back"
         );
-        trial.outcome = Outcome::RolledBack { at: clock::wall() };
+        trial.outcome = TrialOutcome::RolledBack { at: clock::wall() };
     }
     let is_of_main = disk.files.first() == Some(&trial.main);
     let holds = is_of_main && trial.is_of(&config::read(&trial.main).unwrap_or_default());
@@ -124,13 +124,13 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
         Ok((config, _)) => {
             let main = trial.main.display();
             match trial.outcome {
-                Outcome::Pending { until } => {
+                TrialOutcome::Pending { until } => {
                     warn!(%until, "a trial is in progress: confirm it with `rlctl confirm`");
                 }
-                Outcome::RolledBack { .. } => {
+                TrialOutcome::RolledBack { .. } => {
                     warn!(%main, "rolled back to the previous configuration");
                 }
-                Outcome::Confirmed { .. } => {
+                TrialOutcome::Confirmed { .. } => {
                     warn!(%main, "config.toml differs from the confirmed configuration, which stays active");
                 }
             }
@@ -168,7 +168,7 @@ pub fn texts(config: &Config, trial: Option<&Trial>) -> Vec<File> {
 }
 
 /// Compares the texts of files, but not their paths.
-pub fn say_the_same(files: &[File], others: &[File]) -> bool {
+pub fn have_same_texts(files: &[File], others: &[File]) -> bool {
     let texts =
         |files: &[File]| -> Vec<String> { files.iter().map(|file| file.text.clone()).collect() };
     texts(files) == texts(others)

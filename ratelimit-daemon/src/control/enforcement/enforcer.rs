@@ -22,7 +22,7 @@ use self::verify::Spare;
 use super::prefix_filters::PrefixFilterCounts;
 use crate::{
     control::reports::progress::Progress,
-    datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, Place},
+    datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, ScanPosition},
 };
 
 /// The owner of the datapath. It remembers the content of the tables, so a change writes only the
@@ -41,7 +41,7 @@ pub struct Enforcer {
     held: Tables,
     prefix_filters: PrefixFilterCounts,
     /// Where the comparison of each family continues.
-    scans: [Place; 2],
+    scans: [ScanPosition; 2],
     /// Where the comparison of classes and policies continues.
     spare: Spare,
     /// Whether a failed change could not be undone completely.
@@ -72,7 +72,7 @@ impl Enforcer {
             counts: [0; 2],
             held: Tables::default(),
             prefix_filters: PrefixFilterCounts::default(),
-            scans: <[Place; 2]>::default(),
+            scans: <[ScanPosition; 2]>::default(),
             spare: Spare::default(),
             is_in_doubt: false,
             progress: Progress::default(),
@@ -363,7 +363,7 @@ impl Enforcer {
         let moved = self.add_policies(&wanted.policies)?;
         self.change_pass_all_until(wanted.pass_all_until)?;
         self.change_detection_limit(wanted.detection_limit)?;
-        if !moved.is_empty() || self.is_crossed_by(&changes, &wanted) {
+        if !moved.is_empty() || self.needs_atomic_change(&changes, &wanted) {
             self.cross(changes, Some(&wanted), &moved)?;
         } else {
             self.try_change(changes)?;
@@ -376,7 +376,7 @@ impl Enforcer {
 
     /// Returns whether a packet could see one table changed and another one not, if they were
     /// changed one after the other.
-    fn is_crossed_by(&self, changes: &Changes, wanted: &Tables) -> bool {
+    fn needs_atomic_change(&self, changes: &Changes, wanted: &Tables) -> bool {
         let settings = wanted.settings != self.held.settings;
         self.held.aggregates != wanted.aggregates
             || self.held.new_sources != wanted.new_sources
@@ -505,7 +505,7 @@ impl Enforcer {
             }
         }
         self.put_all(present)?;
-        self.take_all_away(&gone)
+        self.remove_all_entries(&gone)
     }
 
     fn put_all(&mut self, present: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
@@ -523,7 +523,7 @@ impl Enforcer {
         chunks.try_for_each(|entries| self.put(entries))
     }
 
-    fn take_all_away(&mut self, gone: &[Prefix]) -> datapath::Result<()> {
+    fn remove_all_entries(&mut self, gone: &[Prefix]) -> datapath::Result<()> {
         let mut chunks = gone.chunks(CHUNK);
         chunks.try_for_each(|prefixes| self.take_away(prefixes))
     }

@@ -60,7 +60,7 @@ impl EntryCounters {
 
     fn release(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
         if let Some(slot) = self.slots.release(owner) {
-            let_go(&[slot], datapath);
+            release_slots(&[slot], datapath);
         }
     }
 }
@@ -86,7 +86,7 @@ fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> datapath::Res
 
 /// Releases slots. Counts of policies are kept as a sum, as the count of the default policy is
 /// derived from all others.
-fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
+fn release_slots(slots: &[u16], datapath: &mut dyn Datapath) {
     let mut policies = slots
         .iter()
         .filter(|slot| CounterSlots::is_of_policy(**slot))
@@ -137,7 +137,7 @@ impl EntryCounters {
         let names = intent.counted_policies();
         let policies = names.iter().map(|name| Owner::Policy(name));
         let gone = self.slots.keep_only(policies.chain(intent.owners()));
-        let_go(&gone, datapath);
+        release_slots(&gone, datapath);
     }
 
     /// Gives the additions in `edits` a slot, before the entries are compiled.

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use ratelimit_core::{
-    compile::{self, HeldTable, regions},
+    compile::{self, ExistingTable, regions},
     config::{Config, StateStore},
     intent::{self, Intent},
     log_size::LogSize,
@@ -15,7 +15,7 @@ use crate::{
     },
     cpus,
     datapath::{Kernel, read_held},
-    loader::{Held, Loader, MapPlan, Sizes},
+    loader::{Loader, MapPlan, Pinned, Sizes},
 };
 
 /// Has the loader open the maps, large enough for everything. Nothing is attached yet.
@@ -38,7 +38,7 @@ pub fn open_kernel(
 /// Makes records and logs at least as long as those of running programs. These programs are
 /// replaced by ones with more features before the tables change, and until then the old policies
 /// need every word.
-fn beside_programs(wanted: Sizes, config: &Config, held: &Held) -> Sizes {
+fn beside_programs(wanted: Sizes, config: &Config, held: &Pinned) -> Sizes {
     if held.links.is_empty() {
         return wanted;
     }
@@ -74,7 +74,7 @@ pub(crate) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
 pub(crate) fn sizes(
     config: &Config,
     store: &Store,
-    held: Option<&HeldTable>,
+    held: Option<&ExistingTable>,
     held_logs: Option<LogSize>,
 ) -> anyhow::Result<Sizes> {
     let intent = store.restore_policies(config.clone())?;

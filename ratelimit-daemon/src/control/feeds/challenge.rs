@@ -76,8 +76,8 @@ impl Challenge {
         let [connections, queries] = on.unwrap_or_default();
         let is_on = [&connections, &queries];
         let is_on = is_on.into_iter().flatten().any(|(is_on, ..)| *is_on);
-        self.tell_whether_on(connections, false, state);
-        self.tell_whether_on(queries, true, state);
+        self.report_change(connections, false, state);
+        self.report_change(queries, true, state);
         let challenge = state.intent.config.challenge.as_ref();
         let counted = challenge.and_then(|_| Counted::read(state));
         let now = clock::now();
@@ -133,7 +133,7 @@ impl Challenge {
     }
 
     /// Reports a change. A challenge that is always on or off changes only with a reload.
-    fn tell_whether_on(
+    fn report_change(
         &mut self,
         on: Option<(bool, Option<Timestamp>, String)>,
         is_of_dns: bool,

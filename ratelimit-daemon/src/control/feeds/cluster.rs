@@ -25,7 +25,7 @@ use std::{
 use jiff::Timestamp;
 use ratelimit_cluster::{
     Cluster as Node, Config as NodeConfig, Denied, Host, Millis, NodeName, Now, Outgoing, Received,
-    budget::{Count, Held, Limit},
+    budget::{Count, Limit, WindowUsage},
     message::{Refusal, Secret},
     statements::{Bounds, Guard, Subject},
 };
@@ -271,7 +271,7 @@ impl Host<ClusterKey> for Here<'_> {
         self.1.counts(self.0)
     }
 
-    fn held(&self, key: &ClusterKey, later: Millis) -> Held {
+    fn held(&self, key: &ClusterKey, later: Millis) -> WindowUsage {
         self.1.held(self.0, key, later)
     }
 }
@@ -334,7 +334,7 @@ impl Membership {
 
     /// Leaves the cluster. Bans of other nodes end here.
     pub fn leave(&mut self, state: &mut State) {
-        self.remember_being_apart();
+        self.record_leaving();
         self.node = None;
         self.connection.reset();
         self.unheeded.clear();

@@ -56,19 +56,19 @@ struct Due {
 
 impl Detections {
     /// Forces a look for bans even if the kernel has counted none.
-    pub fn look_again(&mut self) {
+    pub fn force_check(&mut self) {
         self.counted = None;
     }
 
     /// Returns whether the lifted ban of a source is reported for the first time. A flooding source
     /// is banned again and again.
-    fn is_news(&mut self, source: Prefix) -> bool {
+    fn is_first_report(&mut self, source: Prefix) -> bool {
         self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
     }
 
     /// Returns whether the would-be ban of a source was not reported for an hour, as it keeps
     /// recurring.
-    fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
+    fn is_first_dry_run_report(&mut self, source: Prefix) -> bool {
         let is_recent = |reported: &std::time::Instant| clock::elapsed(*reported) < WOULD_BE_EVERY;
         if self.would_be.get(&source).is_some_and(is_recent) {
             return false;
@@ -76,11 +76,11 @@ impl Detections {
         if self.would_be.len() >= WOULD_BE_MAX {
             self.would_be.retain(|_, reported| is_recent(reported));
         }
-        let is_news = self.would_be.len() < WOULD_BE_MAX;
-        if is_news {
+        let is_first_report = self.would_be.len() < WOULD_BE_MAX;
+        if is_first_report {
             self.would_be.insert(source, clock::monotonic());
         }
-        is_news
+        is_first_report
     }
 }
 
@@ -104,14 +104,14 @@ impl Feed for Detections {
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
-                if self.is_news(source) {
+                if self.is_first_report(source) {
                     warn!(%source, "a policy banned a protected source: lifted this ban; later ones are lifted too");
                 }
                 continue;
             }
             let sentence = Sentence::new(state, source, ban);
             if state.intent.config.observe {
-                if self.is_news_of_dry_run(source) {
+                if self.is_first_dry_run_report(source) {
                     let policy = &sentence.policy;
                     info!(%source, policy, "a policy would have banned a source, but is a dry run; the next report is in an hour at the earliest");
                 }
@@ -139,7 +139,7 @@ impl Feed for Detections {
             Ok(changed)
         });
         adopted.inspect_err(|refused| {
-            self.look_again();
+            self.force_check();
             let error = &refused.error;
             warn!(
                 error,
@@ -223,14 +223,14 @@ mod tests {
     fn a_source_that_a_dry_run_would_ban_is_told_of_once_an_hour() {
         let mut detections = Detections::default();
         let source = "192.0.2.1".parse().unwrap();
-        assert!(detections.is_news_of_dry_run(source));
-        assert!(!detections.is_news_of_dry_run(source));
-        assert!(detections.is_news_of_dry_run("192.0.2.2".parse().unwrap()));
+        assert!(detections.is_first_dry_run_report(source));
+        assert!(!detections.is_first_dry_run_report(source));
+        assert!(detections.is_first_dry_run_report("192.0.2.2".parse().unwrap()));
         let reported = detections.would_be.get_mut(&source).unwrap();
         // The machine may have booted more recently than that.
         if let Some(before) = reported.checked_sub(WOULD_BE_EVERY) {
             *reported = before;
-            assert!(detections.is_news_of_dry_run(source));
+            assert!(detections.is_first_dry_run_report(source));
         }
     }
 
@@ -238,8 +238,8 @@ mod tests {
     fn a_source_whose_bans_are_lifted_is_told_of_once() {
         let mut detections = Detections::default();
         let gateway = "192.0.2.1".parse().unwrap();
-        assert!(detections.is_news(gateway));
-        assert!(!detections.is_news(gateway));
-        assert!(detections.is_news("192.0.2.2".parse().unwrap()));
+        assert!(detections.is_first_report(gateway));
+        assert!(!detections.is_first_report(gateway));
+        assert!(detections.is_first_report("192.0.2.2".parse().unwrap()));
     }
 }

@@ -58,7 +58,7 @@ fn read_one_by_one(state: &mut State, files: &mut ListFiles) {
     let deadline = Deadline::default();
     for (name, config) in &lists {
         let file = ListFile::new(name, config);
-        let reading = file.read_by(&deadline);
+        let reading = file.read_before_deadline(&deadline);
         take(state, files, &file, reading);
     }
 }

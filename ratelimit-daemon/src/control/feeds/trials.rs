@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{Attempt, Code, Outcome, Refused, What},
+    api::{Attempt, Code, Refused, TrialOutcome, What},
     config::{self, Config, File},
 };
 
@@ -17,7 +17,7 @@ use crate::{
         configuration::{
             candidate::{Candidate, Measure},
             last_good::LastGood,
-            trial_record::{self, Trial, say_the_same},
+            trial_record::{self, Trial, have_same_texts},
             warnings::report,
         },
         lists::{
@@ -97,7 +97,7 @@ impl Trials {
     /// Reports the end of a trial at whose deadline no daemon ran.
     pub fn report_end(&self, journal: &mut Journal) {
         let ended = self.kept.read().ok().flatten();
-        let ended = ended.filter(|trial| matches!(trial.outcome, Outcome::RolledBack { .. }));
+        let ended = ended.filter(|trial| matches!(trial.outcome, TrialOutcome::RolledBack { .. }));
         let events = journal.kept();
         let last = events.iter().rev().find(|event| event.what.is_trial());
         let is_open = last.is_some_and(|event| matches!(event.what, What::TrialBegan { .. }));
@@ -143,9 +143,9 @@ impl Trials {
 
     /// Refuses texts that would undo a confirmed configuration.
     fn require_saved(&self, texts: &[File]) -> Result<(), Refused> {
-        let is_confirmed = |trial: &&Trial| matches!(trial.outcome, Outcome::Confirmed { .. });
+        let is_confirmed = |trial: &&Trial| matches!(trial.outcome, TrialOutcome::Confirmed { .. });
         let trial = self.trial.as_ref().filter(is_confirmed);
-        match trial.filter(|trial| say_the_same(texts, &trial.before)) {
+        match trial.filter(|trial| have_same_texts(texts, &trial.before)) {
             None => Ok(()),
             Some(trial) => Err(Refused::because(format!(
                 "{} was confirmed but not saved: a reload of {} would discard it",
@@ -178,7 +178,7 @@ impl Trials {
             }
             (Why::Rollback(trial), true) => {
                 let left = left_of(&trial);
-                let is_taken_back = |it: &mut Trial| say_the_same(&it.after, &trial.after);
+                let is_taken_back = |it: &mut Trial| have_same_texts(&it.after, &trial.after);
                 self.reloaded.take_if(is_taken_back);
                 self.holds(trial.before, left);
             }
@@ -212,7 +212,7 @@ impl Trials {
             main,
             before: self.texts.clone(),
             after: candidate.texts,
-            outcome: Outcome::Pending {
+            outcome: TrialOutcome::Pending {
                 until: clock::to_wall(until),
             },
             until_boot_ns: until.as_nanos(),
@@ -230,7 +230,7 @@ impl Trials {
     /// Confirms the configuration on trial.
     pub fn confirm(&mut self) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
-        trial.outcome = Outcome::Confirmed { at: clock::wall() };
+        trial.outcome = TrialOutcome::Confirmed { at: clock::wall() };
         let left = left_of(&trial);
         // Unless the confirmation is saved, the next start would roll back, so it fails.
         self.kept.replace(left.as_ref())?;
@@ -244,7 +244,7 @@ impl Trials {
     pub fn roll_back(&self, lists: ConfiguredLists) -> Result<(Attempt, Next), Refused> {
         let mut trial = self.returning()?;
         let config = before(&trial)?;
-        trial.outcome = Outcome::RolledBack { at: clock::wall() };
+        trial.outcome = TrialOutcome::RolledBack { at: clock::wall() };
         let attempt = trial.attempt();
         let why = Why::Rollback(trial);
         Ok((attempt, Next { config, lists, why }))
@@ -267,12 +267,12 @@ impl Trials {
         let Some(main) = self.main.clone() else {
             return;
         };
-        if !say_the_same(texts, &self.texts) {
+        if !have_same_texts(texts, &self.texts) {
             self.reloaded = Some(Trial {
                 main,
                 before: self.texts.clone(),
                 after: texts.to_vec(),
-                outcome: Outcome::Confirmed { at: clock::wall() },
+                outcome: TrialOutcome::Confirmed { at: clock::wall() },
                 until_boot_ns: 0,
                 boot: clock::boot_id(),
             });

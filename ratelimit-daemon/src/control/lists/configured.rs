@@ -26,7 +26,7 @@ impl ConfiguredLists {
     pub fn read(config: &Config) -> Result<Self, Refused> {
         let deadline = Deadline::default();
         let files = files(config).map(|file| {
-            let reading = file.read_by(&deadline).map_err(|refused| {
+            let reading = file.read_before_deadline(&deadline).map_err(|refused| {
                 let named = |error: &str| format!("list {}: {error}", file.name);
                 let quoting = named(refused.in_full());
                 let error = named(&refused.error);
@@ -51,7 +51,7 @@ impl ConfiguredLists {
         let (mut read, mut failed) = (BTreeMap::new(), Vec::new());
         for file in files {
             let name = Arc::clone(&file.name);
-            match file.read_by(&deadline) {
+            match file.read_before_deadline(&deadline) {
                 Ok(reading) => drop(read.insert(name, (file, reading))),
                 Err(refused) => failed.push((name, refused)),
             }

@@ -17,7 +17,7 @@ use std::{
 use jiff::Timestamp;
 use ratelimit_core::{
     intent::{Edit, list::List},
-    lists::{self, Line, Source, Vetting},
+    lists::{self, Line, ListText, Vetting},
 };
 use tracing::{info, warn};
 
@@ -124,7 +124,7 @@ impl ListCopies {
         let file = file(&self.directory, name);
         let bytes = fs::read(&file).map_err(|error| error.to_string())?;
         let now = clock::wall();
-        let source = Source {
+        let source = ListText {
             name: &file.display().to_string(),
             bytes: &bytes,
             now,
@@ -196,7 +196,7 @@ fn replace(directory: &Path, name: &Arc<str>, list: Option<&Arc<List>>) -> io::R
     };
     private::make_directory(directory)?;
     private::replace(&path, |file| {
-        let export = Export::of_list_alone(Arc::clone(name), Arc::clone(list));
+        let export = Export::of_single_list(Arc::clone(name), Arc::clone(list));
         let mut parts = export.others();
         parts.try_for_each(|part| file.write_all(part.as_bytes()))
     })

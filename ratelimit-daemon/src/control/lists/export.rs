@@ -74,7 +74,7 @@ pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanE
 
 impl Export {
     /// Exports a single list with all details of its entries.
-    pub fn of_list_alone(name: Arc<str>, list: Arc<List>) -> Self {
+    pub fn of_single_list(name: Arc<str>, list: Arc<List>) -> Self {
         Self {
             format: ExportFormat::Json,
             has_bans: false,

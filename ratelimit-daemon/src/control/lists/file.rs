@@ -42,11 +42,11 @@ impl ListFile {
 
     /// Reads the file.
     pub fn read(&self) -> Result<Reading, Refused> {
-        self.read_by(&Deadline::default())
+        self.read_before_deadline(&Deadline::default())
     }
 
     /// Reads one of several files, whose file systems must respond before `deadline`.
-    pub fn read_by(&self, deadline: &Deadline) -> Result<Reading, Refused> {
+    pub fn read_before_deadline(&self, deadline: &Deadline) -> Result<Reading, Refused> {
         list_file::take(&self.config, self.bytes_by(deadline), clock::wall())
     }
 

@@ -193,8 +193,8 @@ impl Store {
     }
 
     /// Counts the damaged databases that were kept next to this one.
-    pub fn count_aside(&self) -> usize {
-        damage::count_aside(&self.directory)
+    pub fn count_damaged(&self) -> usize {
+        damage::count_damaged(&self.directory)
     }
 
     /// Returns statistics of the commits since it was opened.

@@ -17,7 +17,7 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
     let before = &controller.state.intent.config;
     diff::require_no_restart(before, &config)?;
     let state = &controller.state;
-    let (scopes, clock) = state.outlook(&config)?;
+    let (scopes, clock) = state.scopes_and_clock_under(&config)?;
     let mut changes = diff::changes(before, &config);
     changes.extend(state.scopes(Target::Default).runtime_changes(&scopes));
     changes.extend(diff::clock_change(&state.clock(), &clock));

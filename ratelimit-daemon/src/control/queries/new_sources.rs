@@ -21,9 +21,9 @@ pub(crate) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
 }
 
 /// Returns the mapping of state addresses to reported prefixes.
-pub(crate) fn telling(state: &State) -> Telling {
+pub(crate) fn reported_addresses(state: &State) -> ReportedAddresses {
     let config = &state.intent.config;
-    Telling {
+    ReportedAddresses {
         source: config.source.clone(),
         budget: config.new_sources,
     }
@@ -31,12 +31,12 @@ pub(crate) fn telling(state: &State) -> Telling {
 
 /// Maps the addresses of stored state to reported prefixes.
 #[derive(Clone, Debug)]
-pub struct Telling {
+pub struct ReportedAddresses {
     source: Source,
     budget: Option<NewSources>,
 }
 
-impl Telling {
+impl ReportedAddresses {
     /// Returns the source whose state is stored at an address, or the prefix whose overflow bucket
     /// it is.
     pub fn reported_as(&self, address: IpAddr) -> Prefix {

@@ -165,7 +165,7 @@ fn database(state: &State) -> DatabaseStatus {
     });
     DatabaseStatus {
         damaged,
-        aside: state.kept.store.count_aside(),
+        aside: state.kept.store.count_damaged(),
         suspended: suspended.collect(),
     }
 }

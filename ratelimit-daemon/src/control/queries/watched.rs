@@ -173,7 +173,7 @@ impl<'a> Least<'a> {
             return;
         };
         let view = &self.many.view;
-        let prefix = view.telling.reported_as(source);
+        let prefix = view.reported_addresses.reported_as(source);
         let is_in = |group: &Group| match &group.watched {
             Watched::Policy(policy) => policy == name,
             Watched::Prefix(wider) => wider.covers(prefix),

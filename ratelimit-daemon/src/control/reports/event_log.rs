@@ -46,7 +46,7 @@ impl EventLog {
         let read = log.connect().and_then(|()| log.read());
         let (journal, events) = read.unwrap_or_else(|error| {
             if is_damage(&error) {
-                log.begin_anew(&error);
+                log.recreate(&error);
             } else {
                 log.warn(&error);
             }
@@ -60,7 +60,7 @@ impl EventLog {
         match self.try_write(events) {
             Ok(()) => true,
             Err(error) if is_damage(&error) => {
-                self.begin_anew(&error);
+                self.recreate(&error);
                 false
             }
             Err(error) => {
@@ -148,7 +148,7 @@ impl EventLog {
         Ok(transaction.commit()?)
     }
 
-    fn begin_anew(&mut self, error: &anyhow::Error) {
+    fn recreate(&mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
         warn!(error, path = %self.path.display(), "the journal of changes is damaged; starting a new one");
         self.connection = None;

@@ -96,7 +96,7 @@ impl Scanner {
         let mut held = self.count_slots(policies)?;
         let count = &mut |row: SourceRow| held[usize::from(row.source.is_ipv6())] += 1;
         self.tables.for_each_source(count)?;
-        let moved = self.have_moved(policies);
+        let moved = self.limits_have_moved(policies);
         let mut evicted = [0; 2];
         for (family, evictions) in self.evictions.iter_mut().enumerate() {
             evicted[family] = evictions.count(inserted[family], held[family], moved);
@@ -117,7 +117,7 @@ impl Scanner {
     }
 
     /// Returns whether limits have moved in a `compact` table since the last call.
-    fn have_moved(&mut self, policies: &Policies) -> bool {
+    fn limits_have_moved(&mut self, policies: &Policies) -> bool {
         if !self.tables.is_compact() {
             return false;
         }

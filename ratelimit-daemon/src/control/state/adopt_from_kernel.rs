@@ -93,7 +93,7 @@ impl Adoption<'_> {
             kept.extend(unexplained);
         }
         for ((name, action), renewed) in KEPT.into_iter().zip([again.bans, again.allows]) {
-            kept.extend(self.keep_renewed(name, action, renewed.entries));
+            kept.extend(self.add_renewed(name, action, renewed.entries));
         }
         let entries: usize = kept.iter().map(|edit| edit.prefixes().count()).sum();
         if !kept.is_empty() {
@@ -164,7 +164,7 @@ impl Adoption<'_> {
     }
 
     /// Adds bans or allows that will be reported again as a list.
-    fn keep_renewed(
+    fn add_renewed(
         &mut self,
         name: &str,
         action: Action,

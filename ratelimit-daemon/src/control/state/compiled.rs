@@ -10,8 +10,8 @@ use ratelimit_core::{
     api::{ClockStatus, KernelClock},
     class::{Class, Selected},
     compile::{
-        self, CompileError, Held, Tables, Unsettled, carried::Scopes, class_numbers::ClassNumbers,
-        clock_choice,
+        self, CompileError, CurrentTables, Tables, Unsettled, carried::Scopes,
+        class_numbers::ClassNumbers, clock_choice,
     },
     counter_slots::CounterSlots,
     intent::{Edit, Intent, Target},
@@ -73,7 +73,7 @@ impl Compiled {
         intent: &Intent,
         enforcer: &Enforcer,
     ) -> Result<(), CompileError> {
-        let held = Held {
+        let held = CurrentTables {
             sets: enforcer.datapath().table_sets(),
             moving: std::mem::take(&mut self.unsettled.small),
             ..held_by(enforcer)
@@ -136,7 +136,7 @@ impl Compiled {
     }
 
     /// Returns the scopes of the sources, and the clock, if `intent` were applied.
-    pub fn outlook(
+    pub fn scopes_and_clock_under(
         &self,
         intent: &Intent,
         enforcer: &Enforcer,
@@ -222,9 +222,9 @@ fn choose_clock(intent: &Intent, coarse_tick: Duration, policies: &Policies) -> 
 
 /// Returns what the kernel has and policies must be compiled next to, without the sets of its
 /// tables.
-fn held_by(enforcer: &Enforcer) -> Held<'_> {
+fn held_by(enforcer: &Enforcer) -> CurrentTables<'_> {
     let held = enforcer.held();
-    Held {
+    CurrentTables {
         policies: &held.policies,
         retired: &held.retired,
         classes: &held.classes,

@@ -29,7 +29,7 @@ impl Suspension<'_> {
 
     /// Compiles another configuration. Suspended limits return if they fit. A rollback is not
     /// refused, and may suspend others.
-    pub(crate) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
+    pub(crate) fn recompile(&mut self, on_trial: bool) -> anyhow::Result<()> {
         let before = std::mem::take(&mut self.intent.suspended);
         let candidates = if on_trial {
             self.intent.limits().keys().copied().collect()
@@ -61,7 +61,7 @@ impl Suspension<'_> {
         let before_all = self.compiled.policies_now();
         let mut suspended = Vec::new();
         while let Err(error) = self.compiled.compile_policies(self.intent, self.enforcer) {
-            let Some(target) = error.to_leave_out(self.intent, &candidates) else {
+            let Some(target) = error.limit_to_suspend(self.intent, &candidates) else {
                 return Err(error.into());
             };
             self.compiled.restore_policies(before_all.clone());

@@ -11,7 +11,7 @@ use super::Kernel;
 use crate::{
     datapath::{Attachments, PolicyTables},
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, HeldLink, InterfacePlan},
+    loader::{Attachment, InterfacePlan, PinnedLink},
 };
 
 /// An interface with a slot.
@@ -167,7 +167,7 @@ impl Attachments for Kernel {
         let remarks = [
             attachment.remark.clone(),
             remark(&state, &attachment),
-            self.twice(&state),
+            self.double_pass_remark(&state),
         ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
@@ -258,7 +258,7 @@ impl Kernel {
 
     /// Returns a remark if packets pass the program twice: on an interface, and on the bridge, bond
     /// or VLAN above it.
-    fn twice(&self, on: &InterfaceState) -> Option<String> {
+    fn double_pass_remark(&self, on: &InterfaceState) -> Option<String> {
         let beneath = |upper: &InterfaceState| {
             let names = upper.is_stacked().then(|| interface::beneath(upper).ok());
             names.flatten().unwrap_or_default()
@@ -304,7 +304,7 @@ impl Kernel {
 
 /// Returns settings for an interface that is no longer configured. Its program runs until it is
 /// detached.
-pub(super) fn unwanted(link: &HeldLink) -> Interface {
+pub(super) fn unwanted(link: &PinnedLink) -> Interface {
     Interface {
         name: link.interface.clone(),
         mode: Mode::Auto,

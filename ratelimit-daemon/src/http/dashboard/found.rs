@@ -29,7 +29,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The bans with a text; `None` where it is to be asked for later, as others just had theirs found.
+    /// Returns the bans with a text. `None` if the search is postponed because others have just
+    /// used their turns.
     pub async fn find(
         &mut self,
         controller: &Handle,

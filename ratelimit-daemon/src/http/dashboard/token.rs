@@ -78,7 +78,7 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
             "see the log of ratelimitd",
         ));
     };
-    // How long it takes says nothing about where they differ.
+    // Constant time, so that it reveals nothing about where they differ.
     if bool::from(shown.ct_eq(&token)) {
         return Ok(());
     }

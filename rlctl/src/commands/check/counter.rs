@@ -1,4 +1,4 @@
-//! How many packets matched the entry that decides.
+//! The number of packets that matched the deciding entry.
 
 use ratelimit_core::api::{Allow, Ban, Entry};
 

@@ -17,7 +17,8 @@ use crate::{
     replace_file::replace,
 };
 
-/// Writes what was confirmed over the file of the daemon, and answers where the one before is.
+/// Writes the confirmed configuration to the file of the daemon, and returns the path of the
+/// previous one.
 pub fn over_main(attempt: &Attempt, client: &Client) -> Result<PathBuf, Failure> {
     let tried = apply::request(Path::new(&attempt.file), 0.0)?;
     let text = tried.text.clone();

@@ -1,4 +1,4 @@
-//! Two network namespaces, joined by a veth pair, without a route to anywhere else.
+//! Two network namespaces, joined by a veth pair, without routes to other networks.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ const MACS: [&str; 2] = ["02:00:00:00:00:01", "02:00:00:00:00:02"];
 pub struct Network {
     /// Where ratelimitd runs.
     pub near: Namespace,
-    /// Where packets are sent.
+    /// The sending end.
     pub far: Namespace,
 }
 

@@ -35,7 +35,7 @@ pub struct Flow {
     per_second: Option<u64>,
 }
 
-/// What one source sent, and how much of it arrived.
+/// The packets that one source sent, and how many arrived.
 #[derive(Clone, Serialize)]
 pub struct Figure {
     pub source: String,

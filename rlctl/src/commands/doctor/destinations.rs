@@ -7,7 +7,7 @@ use super::finding::Finding;
 
 const CHECK: &str = "destinations";
 
-/// What of the destinations that a configuration names is not routed here; `None` where it has none.
+/// Returns the configured destinations that are not routed here. `None` if there are none.
 pub fn examine(config: &Config) -> Option<Finding> {
     config.named_destinations().next()?;
     let strays = match elsewhere(config) {

@@ -28,8 +28,9 @@ impl XdpFeatures {
         self.0 & 1 != 0
     }
 
-    /// Whether it sends frames that programs of other devices give it (`NETDEV_XDP_ACT_NDO_XMIT`). One end of a veth pair does where the
-    /// other one takes them: it has an XDP program or GRO.
+    /// Returns whether it transmits frames for programs on other devices
+    /// (`NETDEV_XDP_ACT_NDO_XMIT`). One end of a veth pair does if the other one accepts them: it
+    /// has an XDP program or GRO.
     pub const fn sends_for_others(self) -> bool {
         self.0 & 4 != 0
     }
@@ -51,7 +52,7 @@ pub struct Queues {
     pub are_combined: bool,
 }
 
-/// A device, as far as its driver tells.
+/// A device, as far as its driver reports it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Device {
     /// The features that are on, by the names that `ethtool --show-features` has for strings of the kernel.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A thing that was looked at.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Name of the check: `bpf-jit`.
@@ -13,18 +13,18 @@ pub struct Finding {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// What follows from it, where it is not as it should be.
+    /// The consequence of a problem.
     pub why: Option<String>,
     /// The command that mends it, where one does.
     pub fix: Option<String>,
 }
 
-/// How a thing is.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum State {
-    /// As it should be.
+    /// Correct.
     Ok,
     /// The limiter works, and worse than it could.
     Warning,
@@ -35,7 +35,7 @@ pub enum State {
 }
 
 impl State {
-    /// As in the JSON.
+    /// The word in JSON.
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -54,17 +54,17 @@ impl Finding {
         }
     }
 
-    /// What makes the limiter worse.
+    /// Returns a problem that degrades the limiter.
     pub fn warning(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
         Self::not_ok(State::Warning, check, found, why)
     }
 
-    /// What keeps the limiter from working.
+    /// Returns a problem that prevents the limiter from working.
     pub fn error(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
         Self::not_ok(State::Error, check, found, why)
     }
 
-    /// What could not be seen.
+    /// Returns a finding that could not be determined.
     pub fn unknown(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
         Self::not_ok(State::Unknown, check, found, why)
     }

@@ -84,7 +84,7 @@ fn tunnel(state: &InterfaceState, config: Option<&Config>) -> Option<Finding> {
     Some(Finding::warning("tunnel", found, twice))
 }
 
-/// What frames begin with. Without Ethernet there is no VLAN that a class could ask for.
+/// Checks the first header of frames. Without Ethernet, there is no VLAN for a class.
 fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
     use ratelimit_common::parse::LinkLayer;
     let check = "link-layer";

@@ -9,9 +9,9 @@ use super::{Circumstances, finding::Finding};
 use crate::phrase;
 
 const CHECK: &str = "memory";
-/// What both families take of a source in the store `lru`, in bytes.
+/// The memory of a source in the store `lru` for both families, in bytes.
 const LRU_BYTES: u64 = 136 + 152;
-/// What both families take of a source and limit in the store `compact`, in bytes.
+/// The memory of a source and limit in the store `compact` for both families, in bytes.
 const COMPACT_BYTES: u64 = 2 * 20;
 /// Memory of the maps without the state of sources, in bytes; itemized in `docs/operating.md`.
 const OTHER_BYTES: u64 = 131 << 20;
@@ -59,7 +59,7 @@ fn wanted(capacity: u32, bytes: u64, available: u64) -> Finding {
     Finding::error(CHECK, found, why).fix(format!("set [source] capacity = {fits} or less"))
 }
 
-/// What both families take of one source.
+/// Returns the memory of one source for both families.
 fn bytes_of_source(config: &Config) -> u64 {
     let policies = config.policies.values().chain([&config.default_policy]);
     let limits = policies.map(|policy| policy.limits.len()).max();

@@ -98,8 +98,9 @@ fn name_of(program: u32) -> Result<Option<String>, ()> {
     Ok(None)
 }
 
-/// The link that holds a program on an interface. One program may be on several, by a link each. An interface of another namespace
-/// may have the same index: where one program is on both, the first link is named.
+/// Returns the link that attaches a program to an interface. One program may have links on several.
+/// An interface of another namespace may have the same index: if a program is on both, the first
+/// link is returned.
 fn link_of(program: u32, interface: u32) -> Option<u32> {
     let links = loaded_links().filter_map(Result::ok);
     links

@@ -28,7 +28,8 @@ impl<'p> CursorFile<'p> {
         }
     }
 
-    /// The cursor in the file. Where there is no file, it is made, with where the journal is.
+    /// Reads the cursor from the file. A missing file is created with the current position of the
+    /// journal.
     pub fn read(&self, client: &Client) -> Result<Cursor, Failure> {
         match fs::read_to_string(self.file) {
             Ok(text) => text.trim().parse().map_err(|_| {

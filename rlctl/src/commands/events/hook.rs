@@ -8,7 +8,8 @@ use std::{
 
 use crate::output;
 
-/// Runs the program with an event on its stdin, and waits for its end. What fails is reported, and keeps no other event from it.
+/// Runs the program with an event on stdin, and waits for its end. A failure is reported, and does
+/// not stop later events.
 pub fn run(program: &Path, event: &[u8]) {
     let name = program.display();
     match ended(program, event) {

@@ -30,7 +30,7 @@ pub fn drops(drops: &SeenDrops, now: &Zoned) -> String {
     format!("{last}, {} times since {since}", drops.count)
 }
 
-/// What happened, and how that is marked; then the rest of the line.
+/// Formats an event: its style, its name, and the rest of the line.
 #[expect(clippy::too_many_lines, reason = "an arm for each event")]
 fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
     let until = |until| phrase::until(until, now);

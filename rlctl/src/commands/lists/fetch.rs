@@ -32,7 +32,7 @@ const SECONDS_MAX: &str = "120";
 /// Downloads are public, and the daemon's user reads them.
 const MODE: u32 = 0o644;
 
-/// What became of one list.
+/// The result of one list.
 #[derive(Serialize)]
 struct Fetched {
     list: String,
@@ -121,7 +121,8 @@ fn line(it: &Fetched) -> String {
     format!("list {}: {what}", it.list)
 }
 
-/// Replaces the file of a list by what `url` has, and answers how many entries that are; `None` where it has nothing newer.
+/// Replaces the file of a list with the content of `url`, and returns the number of entries. `None`
+/// if there is nothing newer.
 fn fetch(list: &ListConfig, url: &str) -> anyhow::Result<Option<usize>> {
     let files = Files::of(list)?;
     let clear = || {
@@ -139,7 +140,8 @@ fn fetch(list: &ListConfig, url: &str) -> anyhow::Result<Option<usize>> {
 struct Files {
     /// What is downloaded.
     new: PathBuf,
-    /// As [`list_file::tag_file`] has it. Without it the list was not downloaded, and its time says nothing.
+    /// See [`list_file::tag_file`]. Without it, the list was not downloaded, and its time is
+    /// meaningless.
     tag: PathBuf,
     /// `ETag` of the download.
     new_tag: PathBuf,
@@ -273,7 +275,7 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes what curl reads, up to one byte more than a list may have, and answers how much that is.
+/// Writes the output of curl, up to one byte more than a list may have, and returns its length.
 fn write(curl: &mut Child, file: &Path) -> io::Result<u64> {
     let Some(stdout) = curl.stdout.take() else {
         return Ok(0);

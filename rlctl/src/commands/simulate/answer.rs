@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::simulate_arguments::SimulateArguments;
 
-/// One document, of the capture that is called `name`; `broken` is why it was not read to its end.
+/// Formats one document about the capture `name`; `broken` is why it could not be read completely.
 pub fn json(
     arguments: &SimulateArguments,
     name: &str,

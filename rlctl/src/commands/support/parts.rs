@@ -33,7 +33,7 @@ const LOG_LINES: &str = "20000";
 pub struct Parts {
     /// Names and texts.
     pub files: Vec<(&'static str, String)>,
-    /// What could not be had.
+    /// Missing parts.
     pub left_out: Vec<LeftOut>,
 }
 

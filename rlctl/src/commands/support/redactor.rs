@@ -46,7 +46,8 @@ impl Redactor {
         }
     }
 
-    /// Has the name of a host replaced. One without a domain says little, and may be a word.
+    /// Replaces the name of a host. One without a domain reveals little, and may be an ordinary
+    /// word.
     pub fn learn_host(&mut self, host: &str) {
         let is_name = host.contains('.') && host.parse::<IpAddr>().is_err();
         if is_name && !self.hosts.iter().any(|known| known == host) {
@@ -166,7 +167,8 @@ fn runs(text: &str, part: Range<usize>, is_part: impl Fn(u8) -> bool) -> Vec<Ran
     runs
 }
 
-/// A piece that is an IPv6 address, maybe with the end of a sentence behind. In `control::add` there is none: it is a part of a word.
+/// Finds an IPv6 address in a piece of text, possibly followed by the end of a sentence.
+/// `control::add` contains none: it is a part of a word.
 fn ipv6(text: &str, run: Range<usize>) -> Option<(Range<usize>, IpAddr)> {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let before = text[..run.start].chars().next_back();

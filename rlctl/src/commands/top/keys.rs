@@ -10,7 +10,7 @@ use super::rates::Row;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Sort {
-    /// How full their limits are.
+    /// The level of the limits.
     #[default]
     Level,
     /// Rate of refused packets.
@@ -32,13 +32,13 @@ pub struct Choice {
     pub paused: bool,
     /// The source that is marked.
     pub marked: Option<Prefix>,
-    /// What keys are for.
+    /// The meaning of keys.
     pub asked: Asked,
     /// Result of the last action.
     pub said: String,
 }
 
-/// What keys are for.
+/// The meaning of keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Asked {
     /// To move and choose.
@@ -46,7 +46,7 @@ pub enum Asked {
     Nothing,
     /// To write the filter.
     Filter,
-    /// To answer whether a source is to be banned.
+    /// A key answers whether to ban this prefix.
     Ban(Prefix),
 }
 

@@ -67,7 +67,7 @@ fn watch(
         if choice.paused {
             continue;
         }
-        // Those that were shown stay while they are banned.
+        // Shown sources stay while they are banned.
         let shown: Vec<Prefix> = picture.sources.iter().map(|row| row.source).collect();
         let mut after = sample(count, &shown, client)?;
         after.keep_idle(&before);
@@ -82,7 +82,7 @@ fn status(client: &Client) -> Result<Status, Failure> {
     Ok(answer.value)
 }
 
-/// Bans a source, and says how that went.
+/// Bans a source, and reports the result.
 fn ban(source: Prefix, seconds: Option<f64>, client: &Client) -> String {
     let request = BanRequest {
         prefixes: vec![source],

@@ -120,7 +120,7 @@ impl Row {
         rate.map_or_else(String::new, |rate| format!("{}{unit}", phrase::rate(rate)))
     }
 
-    /// How long its ban holds yet.
+    /// Returns the remaining time of its ban.
     pub fn banned_for(&self, now: &Zoned) -> String {
         let ban = self.ban.as_ref().map(|ban| match ban.until {
             Some(until) => phrase::span(now.timestamp(), until),

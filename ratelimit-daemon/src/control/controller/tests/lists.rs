@@ -9,7 +9,7 @@ use ratelimit_core::{
         ListView,
     },
     config::ListConfig,
-    lists::{self, Acceptance, Action, Connected, Source, Vetting},
+    lists::{self, Acceptance, Action, Connected, ListText, Vetting},
 };
 use rusqlite::Connection;
 
@@ -818,7 +818,7 @@ impl Lab {
         text: &str,
     ) -> Result<Imported, Refused> {
         let now = clock::wall();
-        let source = Source {
+        let source = ListText {
             name: "stdin",
             bytes: text.as_bytes(),
             now,

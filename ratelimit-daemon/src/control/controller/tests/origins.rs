@@ -1,6 +1,6 @@
 //! Bans of several origins for one prefix.
 
-use ratelimit_core::{api::Held, intent::FOREVER};
+use ratelimit_core::{api::RemainingBan, intent::FOREVER};
 
 use super::*;
 use crate::clock;
@@ -50,7 +50,7 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
             .filter(|p| *p != prefixes[2])
             .collect::<Vec<_>>()
     );
-    let held = |text| Held {
+    let held = |text| RemainingBan {
         prefix: prefix(text),
         banned: prefix(text),
         origin: Origin::list("spamhaus"),
@@ -78,7 +78,7 @@ fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
         prefixes: named.map(prefix).into(),
     };
     let changed = lab.controller.unban(request, "root").unwrap();
-    let held = |banned: &str, origin| Held {
+    let held = |banned: &str, origin| RemainingBan {
         prefix: prefix("192.0.2.1"),
         banned: prefix(banned),
         origin,

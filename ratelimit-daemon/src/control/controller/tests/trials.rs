@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use ratelimit_core::{
-    api::{ApplyRequest, Attempt, ImportInto, ImportRequest, Outcome, ReloadRequest},
+    api::{ApplyRequest, Attempt, ImportInto, ImportRequest, ReloadRequest, TrialOutcome},
     config::{self, File},
     detection::Kind,
     intent::LimitedRow,
@@ -82,7 +82,7 @@ fn a_daemon_that_is_killed_meanwhile_goes_on_counting() {
     assert_eq!(site.amount(), 200);
     assert!(matches!(
         site.attempt().unwrap().outcome,
-        Outcome::Pending { .. }
+        TrialOutcome::Pending { .. }
     ));
     site.expire();
     site.lab.controller.tick();
@@ -151,7 +151,7 @@ fn a_file_that_was_overwritten_and_rolled_back_does_not_come_back() {
     for _ in 0..2 {
         assert_eq!(site.amount(), 100);
         let attempt = site.attempt().unwrap();
-        assert!(attempt.installed && matches!(attempt.outcome, Outcome::RolledBack { .. }));
+        assert!(attempt.installed && matches!(attempt.outcome, TrialOutcome::RolledBack { .. }));
         site.start();
     }
     site.write(THIRD);
@@ -182,7 +182,7 @@ fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
         assert_eq!(site.amount(), 200);
         assert!(matches!(
             site.attempt().unwrap().outcome,
-            Outcome::Confirmed { .. }
+            TrialOutcome::Confirmed { .. }
         ));
         site.start();
     }
@@ -247,7 +247,7 @@ fn a_rollback_takes_the_last_reload_back() {
     for _ in 0..2 {
         assert_eq!(site.amount(), 100);
         let attempt = site.attempt().unwrap();
-        assert!(attempt.installed && matches!(attempt.outcome, Outcome::RolledBack { .. }));
+        assert!(attempt.installed && matches!(attempt.outcome, TrialOutcome::RolledBack { .. }));
         site.lab.controller.roll_back("root").unwrap_err();
         site.start();
     }
@@ -610,7 +610,10 @@ impl Site {
             seconds,
         };
         let applied = self.lab.controller.apply(request, "root")?;
-        assert!(matches!(applied.attempt.outcome, Outcome::Pending { .. }));
+        assert!(matches!(
+            applied.attempt.outcome,
+            TrialOutcome::Pending { .. }
+        ));
         Ok(applied.changes)
     }
 
@@ -668,7 +671,7 @@ fn the_same_texts_in_other_places_say_the_same() {
         path: path.into(),
         text: text.into(),
     };
-    let same = crate::control::configuration::trial_record::say_the_same;
+    let same = crate::control::configuration::trial_record::have_same_texts;
     assert!(same(&[file("a", "x")], &[file("b", "x")]));
     assert!(!same(&[file("a", "x")], &[file("a", "y")]));
     assert!(!same(&[file("a", "x")], &[]));

@@ -134,7 +134,7 @@ impl Enforcer {
         self.datapath.wait_for_packets();
         let answer = self
             .put_all(crossing.present)
-            .and_then(|()| self.take_all_away(&crossing.gone))
+            .and_then(|()| self.remove_all_entries(&crossing.gone))
             .and_then(|()| self.write_others(None));
         self.unsettled = Vec::new();
         if let Err(error) = answer {

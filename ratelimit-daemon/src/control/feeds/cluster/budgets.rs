@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use ratelimit_cluster::{
     Millis,
-    budget::{AMOUNT_MAX, Count, Division, Fallback, Held, Limit, Share},
+    budget::{AMOUNT_MAX, Count, Division, Fallback, Limit, Share, WindowUsage},
 };
 use ratelimit_common::{Instant, Limit as Limited, Policy, source::LogKey};
 use ratelimit_core::{
@@ -181,12 +181,12 @@ impl Budgets {
 
     /// Returns the usage of a key's windows from now until `later` milliseconds from now. An
     /// unreadable one counts as fully used.
-    pub fn held(&self, state: &State, key: &ClusterKey, later: Millis) -> Held {
+    pub fn held(&self, state: &State, key: &ClusterKey, later: Millis) -> WindowUsage {
         let Some(((key, index), shared)) = self.place(key) else {
-            return Held::default();
+            return WindowUsage::default();
         };
         let Some(of) = self.policies.get(&key.scope()) else {
-            return Held::default();
+            return WindowUsage::default();
         };
         let now = clock::now();
         let later = later.saturating_mul(1_000_000);
@@ -200,7 +200,7 @@ impl Budgets {
             (&of.policy, &algorithm),
             (now, then),
         )
-        .unwrap_or(Held {
+        .unwrap_or(WindowUsage {
             then: shared.limit.amount,
             ending: 0,
         })

@@ -177,7 +177,7 @@ impl Membership {
         if subjects.is_empty() {
             return;
         }
-        self.take_lifts_over(now, &subjects);
+        self.adopt_lifts(now, &subjects);
         let mut counts = Counts::default();
         for subject in subjects {
             let change = self.change(state, self.now(), &subject, &mut counts);
@@ -196,7 +196,7 @@ impl Membership {
 
     /// Lifts statements of this node that other nodes lifted. That is saved before anything ends
     /// here, so that after a crash the rest ends at the next start.
-    fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
+    fn adopt_lifts(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
         let Some(node) = &mut self.node else {
             return;
         };

@@ -60,7 +60,7 @@ impl Membership {
     }
 
     /// Records that this host has left the cluster.
-    pub(super) fn remember_being_apart(&mut self) {
+    pub(super) fn record_leaving(&mut self) {
         let remembered = match &self.node {
             Some(node) => Some(Remembered::of(node, self.wall.get())),
             None => self.kept.read().ok().flatten(),

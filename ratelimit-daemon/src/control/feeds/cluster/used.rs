@@ -1,6 +1,6 @@
 //! The usage of a shared limit in the kernel.
 
-use ratelimit_cluster::budget::Held;
+use ratelimit_cluster::budget::WindowUsage;
 use ratelimit_common::{Instant, Policy, algorithm::Algorithm, source::LogKey};
 use ratelimit_core::policies::Role;
 
@@ -17,12 +17,12 @@ pub fn used(
     role: Role,
     (policy, algorithm): (&Policy, &Algorithm),
     (now, then): (Instant, Instant),
-) -> datapath::Result<Held> {
+) -> datapath::Result<WindowUsage> {
     let scope = key.scope();
     if let Algorithm::SlidingLog(log) = algorithm {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let words = tables.log(address_of(key), scope, index)?;
-        return Ok(Held {
+        return Ok(WindowUsage {
             then: log.used(&ReadOnlyRing(words.unwrap_or_default()), then),
             ending: 0,
         });
@@ -34,12 +34,12 @@ pub fn used(
         }
     };
     let Some(record) = record else {
-        return Ok(Held::default());
+        return Ok(WindowUsage::default());
     };
     let used = |at| algorithm.used(record.words[index], at);
     // The windows of the other algorithms do not end at once.
     let is_ending = matches!(algorithm, Algorithm::FixedWindow(_)) && used(then) == 0;
-    Ok(Held {
+    Ok(WindowUsage {
         then: used(then),
         ending: if is_ending { used(now) } else { 0 },
     })

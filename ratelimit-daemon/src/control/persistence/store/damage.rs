@@ -70,7 +70,7 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
 }
 
 /// Returns the new name for the database at `path`.
-fn name_aside(path: &Path) -> PathBuf {
+fn damaged_name(path: &Path) -> PathBuf {
     let time = clock::wall().strftime("%Y%m%dT%H%M%SZ");
     let names = (0..).map(|number: u32| match number {
         0 => format!("{ASIDE}{time}"),
@@ -81,8 +81,8 @@ fn name_aside(path: &Path) -> PathBuf {
 }
 
 /// Renames the database at `path` with its log, and returns the new path.
-pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
-    let aside = name_aside(path);
+pub fn rename_damaged(path: &Path) -> anyhow::Result<PathBuf> {
+    let aside = damaged_name(path);
     for suffix in ["-wal", ""] {
         let (from, to) = (with_suffix(path, suffix), with_suffix(&aside, suffix));
         if from.exists() {
@@ -93,7 +93,7 @@ pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Counts the renamed databases in `directory`, including earlier ones.
-pub fn count_aside(directory: &Path) -> usize {
+pub fn count_damaged(directory: &Path) -> usize {
     let is_aside =
         |name: &str| name.starts_with(ASIDE) && !name.ends_with("-wal") && !name.ends_with("-shm");
     fs::read_dir(directory).map_or(0, |entries| {

@@ -23,7 +23,7 @@ impl Store {
             match Self::open_sound(path, boot) {
                 Err(error) if damage::is_damage(&error) => {
                     let error = format!("{error:#}");
-                    let file = damage::put_aside(path)?;
+                    let file = damage::rename_damaged(path)?;
                     error!(
                         error,
                         file = %file.display(),

@@ -17,7 +17,7 @@ use super::{
     super::{
         check,
         limit_state::SourceState,
-        new_sources::{self, Telling},
+        new_sources::{self, ReportedAddresses},
     },
     refused::WhoWasRefused,
 };
@@ -65,7 +65,7 @@ pub(crate) fn with_bans(
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) policies: Arc<Policies>,
-    pub(crate) telling: Telling,
+    pub(crate) reported_addresses: ReportedAddresses,
     /// The leased policies of this node.
     pub(crate) leased: HashMap<LogKey, Policy>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct View {
 pub(crate) fn view(state: &State) -> datapath::Result<View> {
     Ok(View {
         policies: Arc::clone(&state.compiled.policies),
-        telling: new_sources::telling(state),
+        reported_addresses: new_sources::reported_addresses(state),
         leased: state.enforcer.leased_at(clock::now())?,
     })
 }
@@ -211,7 +211,7 @@ impl<'a> Scan<'a> {
         let refused = refused.filter(|_| role == Role::Sources);
         Busy {
             fill,
-            source: prefix.unwrap_or_else(|| self.view.telling.reported_as(address)),
+            source: prefix.unwrap_or_else(|| self.view.reported_addresses.reported_as(address)),
             policy,
             part,
             limit,

@@ -18,7 +18,7 @@ use crate::{
     control::{
         persistence::store::usage_histogram::Measured, sources::read_only_ring::ReadOnlyRing,
     },
-    datapath::{self, Place, SETS_AT_ONCE, SourceTables},
+    datapath::{self, SETS_AT_ONCE, ScanPosition, SourceTables},
 };
 
 /// A sample starts no further reads after this time.
@@ -37,22 +37,22 @@ pub struct Scan {
 #[derive(Debug)]
 enum Part {
     /// The sources of a family in `lru`.
-    Sources(IpFamily, Place),
+    Sources(IpFamily, ScanPosition),
     /// The sets of a limit in `compact`, from this number on.
     Slots(Key, u32),
-    Logs(Place),
+    Logs(ScanPosition),
 }
 
 impl Default for Part {
     fn default() -> Self {
-        Self::Sources(IpFamily::V4, Place::default())
+        Self::Sources(IpFamily::V4, ScanPosition::default())
     }
 }
 
 /// A limit: the scope of its policy, and its index.
 type Key = (u32, usize);
 
-type Held = HashMap<Key, Vec<u64>>;
+type Usage = HashMap<Key, Vec<u64>>;
 
 struct Limit {
     measured: Measured,
@@ -92,7 +92,7 @@ impl Scan {
         let mut found = count_node(tables, policies)?;
         let limits = measured_limits(policies);
         loop {
-            let mut held = Held::new();
+            let mut held = Usage::new();
             // If this fails, the next scan starts from the beginning.
             let mut scan = std::mem::take(self);
             let next = read(tables, scan.next, &limits, &mut held)?;
@@ -174,9 +174,9 @@ fn read(
     tables: &dyn SourceTables,
     part: Part,
     limits: &BTreeMap<Key, Limit>,
-    held: &mut Held,
+    held: &mut Usage,
 ) -> datapath::Result<Option<Part>> {
-    let logs = Part::Logs(Place::default());
+    let logs = Part::Logs(ScanPosition::default());
     Ok(match part {
         Part::Sources(..) if tables.is_compact() => Some(Part::Slots((0, 0), 0)),
         Part::Sources(family, place) => {
@@ -213,10 +213,10 @@ fn read(
 
 fn read_sources(
     tables: &dyn SourceTables,
-    (family, place): (IpFamily, &Place),
+    (family, place): (IpFamily, &ScanPosition),
     limits: &BTreeMap<Key, Limit>,
-    held: &mut Held,
-) -> datapath::Result<Place> {
+    held: &mut Usage,
+) -> datapath::Result<ScanPosition> {
     tables.some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
         let now = clock::now();
         for (key, limit) in limits.range((row.scope, 0)..=(row.scope, usize::MAX)) {
@@ -229,10 +229,10 @@ fn read_sources(
 
 fn read_logs(
     tables: &dyn SourceTables,
-    place: &Place,
+    place: &ScanPosition,
     limits: &BTreeMap<Key, Limit>,
-    held: &mut Held,
-) -> datapath::Result<Place> {
+    held: &mut Usage,
+) -> datapath::Result<ScanPosition> {
     tables.some_logs(place, &mut |row| {
         let key = (row.scope, row.limit as usize);
         if let Some(Limit {

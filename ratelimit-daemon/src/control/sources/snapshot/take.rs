@@ -19,7 +19,7 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    datapath::{Place, SETS_AT_ONCE, SourceTables, to_the_end},
+    datapath::{SETS_AT_ONCE, ScanPosition, SourceTables, to_the_end},
     private,
 };
 
@@ -179,7 +179,7 @@ impl Job {
         encoder: &mut Encoder,
         file: &mut File,
     ) -> anyhow::Result<()> {
-        to_the_end(|place: &Place| {
+        to_the_end(|place: &ScanPosition| {
             let next = self.tables.some_logs(place, &mut |row| {
                 let part = parts.get(&row.scope);
                 let is_long = part.is_some_and(|part| part.long >> row.limit & 1 != 0);

@@ -1,10 +1,10 @@
-//! What would have been named an attack, for people.
+//! Formats attacks that would have been named.
 
 use ratelimit_core::{detection::Answer, simulation::answer::AttackRow};
 
 use crate::{phrase, table::Table};
 
-/// How many sources are named.
+/// The number of sources to name.
 const NAMED: usize = 3;
 
 /// A line for each.

@@ -1,11 +1,11 @@
-//! What two configurations make different.
+//! Formats the differences between two configurations.
 
 use ratelimit_core::simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName};
 
 use super::{shares, why};
 use crate::{phrase, table::Table};
 
-/// What both configurations said of the packets.
+/// Formats the verdicts of both configurations.
 pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
     let mut table = Table::new("BEFORE | AFTER | >PACKETS | >BYTES | >SHARE");
     let parts = comparison.verdicts.iter().map(|pair| pair.packets);

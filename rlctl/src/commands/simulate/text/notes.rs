@@ -73,7 +73,7 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     notes
 }
 
-/// What became of the sources for which there was no room.
+/// Describes what happened to sources without room.
 fn evicted(answer: &Answer) -> Option<String> {
     let Answer {
         evicted,

@@ -32,7 +32,7 @@ fn wherever_a_daemon_ends_the_next_one_looks_at_what_the_kernel_holds() {
             let store = Store::open(directory.path()).unwrap();
             assert_ne!(*store.found(), Found::Sound, "{number}");
             assert_eq!(store.bans().unwrap(), [], "{number}");
-            assert_eq!(store.count_aside(), 1, "{number}");
+            assert_eq!(store.count_damaged(), 1, "{number}");
         }
     }
 }
