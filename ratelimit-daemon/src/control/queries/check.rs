@@ -86,8 +86,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let named = levels::policy_of(state, interface, address);
     let default = state.intent.config.policy_on(interface);
     let datapath = state.enforcer.datapath();
-    let refusals = datapath.sources().refusals(source.address());
-    let refusals = refusals?;
+    let refusals = datapath.sources().refusals(source.address())?;
     let strikes = datapath.strikes(source.address())?;
     let limits = match named {
         Some((_, named)) => levels::limit_states(state, &shares, source, named, now)?,
