@@ -138,9 +138,14 @@ impl<'f> Report<'f> {
                 ..Diagnostic::of_file(path, problem)
             }
         });
-        let main = &self.files[0].path;
+        // A configuration without files lacks everything.
+        let main = self.files.first().map(|file| &file.path);
         let absent = self.absent.into_inner().into_iter();
-        let absent = absent.map(|problem| Diagnostic::of_file(main, problem));
+        let absent = absent.map(|problem| Diagnostic {
+            file: main.cloned(),
+            position: None,
+            problem,
+        });
         located.chain(absent).collect()
     }
 

@@ -1,6 +1,17 @@
 use super::*;
 
 #[test]
+fn without_files_everything_is_missing() {
+    let error = crate::config::parse(&[]).unwrap_err();
+    let missing = error.diagnostics().iter();
+    let missing: Vec<_> = missing.map(|it| (&it.file, &*it.problem.message)).collect();
+    assert_eq!(
+        missing,
+        [(&None, "no [policy.default]"), (&None, "no interface")]
+    );
+}
+
+#[test]
 fn a_file_that_is_no_toml_is_refused_with_the_place() {
     check_behind_minimal(
         "[allow
