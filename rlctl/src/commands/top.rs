@@ -57,25 +57,35 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("no busy sources"));
     }
-    let mut table =
-        Table::new("SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED");
-    for source in &answer.value {
+    let table = source_table(&answer.value);
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists sources with what they send, if samples tell that of any of them.
+fn source_table(sources: &[TopSource]) -> Table {
+    let are_sampled = sources.iter().any(|source| source.sending.is_some());
+    let mut table = Table::new(if are_sampled {
+        "SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED"
+    } else {
+        "SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED"
+    });
+    for source in sources {
         let limit = source.limit.as_ref();
-        table.row([
-            source.source.to_string(),
-            source.policy.clone(),
-            sending(source.sending.as_ref()),
-            source
-                .sending
-                .as_ref()
-                .map_or_else(String::new, |it| it.packets_per_second.to_string()),
+        let mut row = vec![source.source.to_string(), source.policy.clone()];
+        if are_sampled {
+            let rate = source.sending.as_ref().map(|it| it.packets_per_second);
+            row.push(sending(source.sending.as_ref()));
+            row.push(rate.map_or_else(String::new, |rate| rate.to_string()));
+        }
+        row.extend([
             limit.map_or_else(String::new, |state| state.limit.to_string()),
             limit.map_or_else(String::new, |state| state.used.to_string()),
             limit.map_or_else(String::new, |state| rates::percent(state).to_string()),
             source.refused_packets.to_string(),
         ]);
+        table.row(row);
     }
-    Ok(Report::new(answer, table.to_string()))
+    table
 }
 
 /// Formats what most packets of a source are.
@@ -218,9 +228,40 @@ mod tests {
     use std::time::Duration;
 
     use ratelimit_core::{
-        api::LimitState,
+        api::{LimitState, TopSource},
+        detection::Sending,
         limit::{Algorithm, LimitSpec, LimitUnit},
     };
+
+    #[test]
+    fn what_sources_send_has_columns_where_a_sample_tells_it() {
+        let source = TopSource {
+            source: "192.0.2.1".parse().unwrap(),
+            policy: "default".to_owned(),
+            limit: None,
+            refused_packets: 3,
+            ban: None,
+            sending: None,
+        };
+        let sampled = TopSource {
+            sending: Some(Sending {
+                class: "udp".to_owned(),
+                to_port: Some(53),
+                from_port: None,
+                packets_per_second: 41,
+            }),
+            ..source.clone()
+        };
+        let head = |sources: &[TopSource]| {
+            let table = super::source_table(sources).to_string();
+            let words = table.lines().next().unwrap().split_whitespace();
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let without = "SOURCE POLICY LIMIT USED % REFUSED";
+        assert_eq!(head(&[source.clone()]), without);
+        let with = "SOURCE POLICY SENDS PACKETS/S LIMIT USED % REFUSED";
+        assert_eq!(head(&[source, sampled]), with);
+    }
 
     /// A limit of ten packets per second with `used` in use.
     pub fn level(used: u64) -> LimitState {
