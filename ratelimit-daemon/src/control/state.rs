@@ -103,6 +103,9 @@ pub(crate) struct Noted {
     pub filling: Filling,
     /// Bans to announce to the cluster.
     pub unshared: Unshared,
+    /// Whether enforcing the compiled plan failed, so that the tables may lack a part of it. The
+    /// comparison of each second then enforces it again.
+    pub is_behind: bool,
 }
 
 /// The state before a change of configuration.
@@ -328,6 +331,7 @@ impl State {
                     .and_then(|()| self.enforce(&reverse)),
             };
             if let Err(error) = restored {
+                self.noted.is_behind = true;
                 warn!(error = format!("{error:#}"), "cannot undo a failed change");
             }
             self.forget_removed(&reverse);
@@ -632,7 +636,9 @@ impl State {
         let changes = self.enforcer.difference(&self.compiled.rules.entries());
         let tables = self.compiled.tables(&self.intent);
         let different = changes.len() + usize::from(tables != *self.enforcer.held());
-        self.enforcer.apply(changes, Some(tables))?;
+        let applied = self.enforcer.apply(changes, Some(tables));
+        self.noted.is_behind = applied.is_err();
+        applied?;
         Ok(different)
     }
 
@@ -644,11 +650,13 @@ impl State {
         }
         match self.enforce_protection() {
             Ok(()) => info!(prefixes = self.protection.prefixes().len(), "protected"),
-            // The periodic comparison of the tables tries again.
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "cannot update protected addresses in the kernel"
-            ),
+            Err(error) => {
+                self.noted.is_behind = true;
+                warn!(
+                    error = format!("{error:#}"),
+                    "cannot update protected addresses in the kernel"
+                );
+            }
         }
         self.protection.report(&self.compiled.rules);
     }

@@ -9,7 +9,8 @@
 //! found within a second, modified ones when their turn comes: for a million entries within two
 //! minutes. A list with a difference is compared completely and repaired at once. The daemon's own
 //! writes need no comparison: the kernel confirms each, and a failed one that cannot be undone
-//! triggers a full comparison in the next second.
+//! triggers a full comparison in the next second. So does a plan that could not be enforced, which
+//! is then applied again.
 //!
 //! Before 6.4, the kernel does not report the number of entries. Removed entries are then found
 //! every [`WHOLE`].
@@ -88,7 +89,7 @@ impl Comparisons {
     fn is_whole_due(&self, state: &State) -> bool {
         let is_short = state.enforcer.len() <= ENTRIES_QUICK;
         let since = clock::elapsed(self.begun);
-        if self.missing.sum() > 0 {
+        if self.missing.sum() > 0 || state.noted.is_behind {
             return is_short || since >= AGAIN;
         }
         let is_blind = !state.enforcer.is_counted();
@@ -111,10 +112,10 @@ impl Comparisons {
         }
     }
 
-    /// Repairs `different` and, with `again`, earlier differences that could not be repaired.
+    /// Repairs `different` and, with `again`, what could not be repaired or enforced before.
     fn repair(&mut self, state: &mut State, different: anyhow::Result<ByKind>, again: bool) {
         let answer = different.and_then(|different| {
-            let due = again && self.missing.sum() > 0;
+            let due = again && (self.missing.sum() > 0 || state.noted.is_behind);
             if different.sum() == 0 && !due {
                 return Ok(());
             }

@@ -99,6 +99,29 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     assert_eq!(lab.action(own), "drop");
 }
 
+#[test]
+fn a_protected_address_that_could_not_be_exempted_is_exempt_once_the_tables_have_room() {
+    let own = prefix("203.0.113.9");
+    let mut lab = Lab::new(config());
+    ban(
+        &mut lab,
+        prefix("203.0.113.0/24"),
+        Requester::List { forced: false },
+    )
+    .unwrap();
+    let entries = lab.memory().entries.len();
+    lab.memory().entries_max = entries;
+    let mut found = Protected::default();
+    found.add(own, Why::Gateway("eth0".into()));
+    lab.controller.protect(found);
+    lab.controller.tick();
+    assert!(!lab.memory().entries.contains_key(&own));
+    lab.memory().entries_max = 0;
+    lab.controller.tick();
+    assert!(lab.memory().entries.contains_key(&own));
+    assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+}
+
 /// The documented result.
 fn expected(requester: Requester, address: &str, length: u8) -> Outcome {
     let widest = if address.contains(':') { 19 } else { 8 };
