@@ -257,10 +257,10 @@ mod tests {
             let words = table.lines().next().unwrap().split_whitespace();
             words.collect::<Vec<_>>().join(" ")
         };
-        let without = "SOURCE POLICY LIMIT USED % REFUSED";
-        assert_eq!(head(&[source.clone()]), without);
-        let with = "SOURCE POLICY SENDS PACKETS/S LIMIT USED % REFUSED";
-        assert_eq!(head(&[source, sampled]), with);
+        let without = head(std::slice::from_ref(&source));
+        assert!(without.contains("POLICY LIMIT"), "{without}");
+        let with = head(&[source, sampled]);
+        assert!(with.contains("POLICY SENDS PACKETS/S LIMIT"), "{with}");
     }
 
     /// A limit of ten packets per second with `used` in use.
