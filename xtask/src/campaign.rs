@@ -35,6 +35,9 @@ pub struct Arguments {
     /// Play sequences of this step alone, like killed-at-start
     #[arg(long, value_name = "STEP", requires = "sequences")]
     only: Option<String>,
+    /// How many sequences to play at a time
+    #[arg(long, value_name = "N", requires = "sequences")]
+    jobs: Option<usize>,
 }
 
 /// Plays them. The exit code is that of the program that does.
@@ -62,6 +65,9 @@ fn play(arguments: &Arguments) -> Result<Command> {
     }
     if let Some(step) = &arguments.only {
         command.args(["--only", step]);
+    }
+    if let Some(jobs) = arguments.jobs {
+        command.args(["--jobs", &jobs.to_string()]);
     }
     Ok(command)
 }

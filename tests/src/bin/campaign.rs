@@ -1,6 +1,14 @@
 //! Plays failures of a cluster under traffic, a seed each, and prints what became of them. `cargo xtask campaign` builds and runs it.
 
-use std::{collections::BTreeMap, ops::Range, panic, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    panic,
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -29,6 +37,9 @@ struct Arguments {
     /// Play sequences of this step alone
     #[arg(long, value_name = "STEP", requires = "sequences")]
     only: Option<Step>,
+    /// How many sequences to play at a time, each in namespaces of its own
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "sequences")]
+    jobs: usize,
 }
 
 fn main() -> ExitCode {
@@ -45,7 +56,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
     if arguments.sequences {
-        return Ok(sequences(seeds, arguments.only));
+        return Ok(sequences(seeds, arguments));
     }
     ensure!(
         debian::directory("redis-server").is_dir(),
@@ -88,29 +99,54 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the sequences in which packets passed or something else failed, and how many did.
-fn sequences(seeds: Range<u64>, only: Option<Step>) -> ExitCode {
-    let (mut played, mut sent, mut bad) = (0, 0, 0);
-    for seed in seeds {
-        played += 1;
+/// What the sequences came to that were played so far.
+#[derive(Default)]
+struct Sequences {
+    played: AtomicU64,
+    sent: AtomicU64,
+    bad: AtomicU64,
+}
+
+impl Sequences {
+    fn play(&self, seed: u64, only: Option<Step>) {
+        self.played.fetch_add(1, Relaxed);
         // A daemon that had to repair its tables ends a sequence by a panic.
         match panic::catch_unwind(|| sequences::play(seed, only)) {
             Ok(Ok(sequence)) => {
                 let text = &sequence.text;
                 eprintln!("seed {seed}: {} passed: {text}", sequence.passed);
-                sent += sequence.sent;
-                bad += u64::from(sequence.passed > 0);
+                self.sent.fetch_add(sequence.sent, Relaxed);
+                self.bad.fetch_add(u64::from(sequence.passed > 0), Relaxed);
             }
             Ok(Err(error)) => {
                 eprintln!("seed {seed}: failed: {error:#}");
-                bad += 1;
+                self.bad.fetch_add(1, Relaxed);
             }
             Err(_) => {
                 eprintln!("seed {seed}: failed: see above");
-                bad += 1;
+                self.bad.fetch_add(1, Relaxed);
             }
         }
     }
+}
+
+/// Prints the sequences in which packets passed or something else failed, and how many did. Most of
+/// a sequence is waiting, so several are played at a time.
+fn sequences(seeds: Range<u64>, arguments: &Arguments) -> ExitCode {
+    let (came_to, next) = (Sequences::default(), AtomicU64::new(seeds.start));
+    thread::scope(|scope| {
+        for _ in 0..arguments.jobs {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Relaxed)
+                    && seed < seeds.end
+                {
+                    came_to.play(seed, arguments.only);
+                }
+            });
+        }
+    });
+    let [played, sent, bad] =
+        [came_to.played, came_to.sent, came_to.bad].map(AtomicU64::into_inner);
     println!("{bad} of {played} sequences went wrong, with {sent} packets sent.");
     ExitCode::from(u8::from(bad > 0))
 }
