@@ -248,7 +248,7 @@ impl Controller {
     }
 
     /// Shrinks records and logs to the size that the policies need once the previous policies are
-    /// gone, and removes unused features. The programs are replaced once for both.
+    /// gone, and removes unused features. Both take effect when the programs are attached.
     fn shorten(&mut self) {
         if let Err(error) = self.state.shorten_records() {
             warn!(
@@ -257,7 +257,7 @@ impl Controller {
             );
         }
         self.scans.followed = self.state.noted.renewals;
-        self.state.narrow();
+        self.state.enforcer.narrow_next();
     }
 
     /// Points the scanner and the programs to new tables, if there are any.
@@ -271,6 +271,7 @@ impl Controller {
             // Without the thread, nothing scans the tables.
             let _ = jobs.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
         }
+        self.state.enforcer.narrow_next();
         self.interfaces.attach_wanted(&mut self.state, true);
         self.settle();
     }

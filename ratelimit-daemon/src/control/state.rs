@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::{Detected, Instant, Standing, features::Features};
+use ratelimit_common::{Detected, Instant, Standing};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
     compile::{self, ExistingTable, carried::Scopes},
@@ -444,10 +444,11 @@ impl State {
         }
     }
 
-    /// Creates tables for the configuration, after giving the running programs all features: they
+    /// Creates tables for the configuration, after adding its features to the running programs: they
     /// share some of the tables, and cannot be replaced before the new ones are filled.
     fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
-        self.enforcer.widen(Features::ALL)?;
+        let features = self.compiled.features_of(&self.intent, &self.enforcer)?;
+        self.enforcer.widen(features)?;
         self.renew_tables()
     }
 

@@ -94,6 +94,8 @@ pub struct Memory {
     pub runs: bool,
     /// The features of the program.
     pub features: Features,
+    /// The features for which running programs were replaced, in order.
+    pub specialised: Vec<Features>,
     /// Missing interfaces; the program runs on all others.
     pub missing: Vec<String>,
     /// The budget for new sources on each CPU.
@@ -649,8 +651,14 @@ impl Attachments for Shared {
     }
 
     fn specialise(&mut self, features: Features) -> anyhow::Result<()> {
-        self.memory().features = features;
+        let mut memory = self.memory();
+        memory.features = features;
+        memory.specialised.push(features);
         Ok(())
+    }
+
+    fn set_features(&mut self, features: Features) {
+        self.memory().features = features;
     }
 
     fn take_off(&mut self, _interface: &str) -> anyhow::Result<()> {

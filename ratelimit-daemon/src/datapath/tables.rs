@@ -316,6 +316,10 @@ pub trait Attachments {
     /// returns those common to the old and the new programs.
     fn specialise(&mut self, features: Features) -> anyhow::Result<()>;
 
+    /// Sets the features of the programs that are attached next. Those that run keep theirs, which
+    /// are at least these.
+    fn set_features(&mut self, features: Features);
+
     /// Detaches the program from an interface, or from the one that had its name.
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()>;
 

@@ -289,6 +289,13 @@ impl Enforcer {
         self.datapath.specialise(features)
     }
 
+    /// Removes features that the tables do not use from the programs that are attached next, so
+    /// that each is loaded once.
+    pub fn narrow_next(&mut self) {
+        let features = self.held.features();
+        self.datapath.set_features(features);
+    }
+
     /// Returns the changes from the current entries to `wanted`, ordered by prefix.
     pub fn difference(&self, wanted: &[(Prefix, ListEntry)]) -> Changes {
         let mut changes = Changes::new();

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use ratelimit_common::{ClassSet, Instant};
+use ratelimit_common::{ClassSet, Instant, features::Features};
 use ratelimit_core::{
     api::{ClockStatus, KernelClock},
     class::{Class, Selected},
@@ -147,12 +147,31 @@ impl Compiled {
         Ok((scopes, clock))
     }
 
+    /// Returns the features that programs would need if `intent` were applied.
+    pub fn features_of(
+        &self,
+        intent: &Intent,
+        enforcer: &Enforcer,
+    ) -> Result<Features, CompileError> {
+        let (policies, classes) = self.compiled_of(intent, enforcer)?;
+        Ok(self.tables_of(&policies, &classes, intent).features())
+    }
+
     fn policies_of(&self, intent: &Intent, enforcer: &Enforcer) -> Result<Policies, CompileError> {
+        self.compiled_of(intent, enforcer)
+            .map(|(policies, _)| policies)
+    }
+
+    fn compiled_of(
+        &self,
+        intent: &Intent,
+        enforcer: &Enforcer,
+    ) -> Result<(Policies, ClassNumbers), CompileError> {
         let CompiledPolicies(policies, mut classes) = self.policies_now();
         let mut policies = Arc::unwrap_or_clone(policies);
         let held = held_by(enforcer);
         compile::compile_policies(&mut policies, &mut classes, intent, &held, self.cpus)?;
-        Ok(policies)
+        Ok((policies, classes))
     }
 
     /// Returns the bit of a class in packets.
@@ -173,10 +192,15 @@ impl Compiled {
 
     /// Returns the tables other than the lists that the kernel should have.
     pub fn tables(&self, intent: &Intent) -> Tables {
-        let tables = compile::tables(&self.policies, &self.classes, intent, self.online_cpus);
+        self.tables_of(&self.policies, &self.classes, intent)
+    }
+
+    fn tables_of(&self, policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> Tables {
+        let tables = compile::tables(policies, classes, intent, self.online_cpus);
         let pass_all = intent.pass_all();
+        let clock = choose_clock(intent, self.coarse_tick, policies);
         Tables {
-            settings: clock_choice::apply(tables.settings, self.clock(intent).clock)
+            settings: clock_choice::apply(tables.settings, clock.clock)
                 .sampling(tables.settings.has_samples() || self.samples)
                 .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
             pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),

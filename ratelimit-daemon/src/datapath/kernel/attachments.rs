@@ -193,6 +193,10 @@ impl Attachments for Kernel {
         Ok(())
     }
 
+    fn set_features(&mut self, features: Features) {
+        self.features = features;
+    }
+
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()> {
         self.loader()?.detach(interface)?;
         if let Some(port) = self.ports.get_mut(interface) {

@@ -1,5 +1,7 @@
 //! Records of sources, which have as many words as the largest policy has limits.
 
+use ratelimit_common::features::Feature;
+
 use super::*;
 use crate::control::enforcement::map_plan::sizes;
 
@@ -58,6 +60,32 @@ fn a_start_makes_words_for_the_configuration_and_what_was_set_at_runtime() {
     config.default_policy.limits = Vec::new();
     config.policies = BTreeMap::default();
     assert_eq!(planned(&Lab::new(config)), 1);
+}
+
+/// Loading a program takes a good part of a second.
+#[test]
+fn another_table_of_sources_gives_running_programs_no_features_but_those_of_both_configurations() {
+    let mut lab = Lab::new(config());
+    lab.memory().specialised.clear();
+    let before = lab.memory().features;
+    let mut next = config();
+    next.source.capacity *= 2;
+    lab.controller.replace_config(next.clone()).unwrap();
+    lab.controller.follow_tables();
+    assert_eq!(lab.memory().specialised, []);
+    assert_eq!(lab.memory().features, before);
+    next.source.capacity *= 2;
+    next.node.limits = vec![limit(9)];
+    lab.controller.replace_config(next.clone()).unwrap();
+    lab.controller.follow_tables();
+    let both = before.with(Feature::Node);
+    assert_eq!(lab.memory().specialised, [both]);
+    next.source.capacity *= 2;
+    next.node.limits = Vec::new();
+    lab.controller.replace_config(next).unwrap();
+    lab.controller.follow_tables();
+    assert_eq!(lab.memory().specialised, [both]);
+    assert_eq!(lab.memory().features, before);
 }
 
 fn words(lab: &Lab) -> Option<u32> {
