@@ -187,6 +187,9 @@ pub struct InterfacePlan {
     /// The pin of the program that receives passed packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<PathBuf>,
+    /// Whether the program of before is called on if the one at `next` cannot be.
+    #[serde(default)]
+    pub keeps_next: bool,
     /// The number of the features of the configuration.
     pub features: u64,
 }

@@ -190,6 +190,10 @@ fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
     goes_on("renamed");
     service.rlctl_ok(&["reload"]).unwrap();
     goes_on("reloaded without the pin");
+    // The program is replaced by one with more features.
+    let node = "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n";
+    service.reload(&with_next(&next, node)).unwrap();
+    goes_on("another program without the pin");
     service.reload(&with_next(&renamed, "")).unwrap();
     goes_on("by its new name");
     std::fs::remove_file(renamed.path()).unwrap();

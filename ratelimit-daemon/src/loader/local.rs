@@ -193,16 +193,18 @@ impl Loader for Local {
         let frags = variant.frags();
         let next = plan.next.as_deref();
         // The running program keeps its next program until it is replaced.
+        let before = self.next.get(&plan.name);
         let attached = next
-            .map(|path| next::set(pins, plan.slot, frags, path))
-            .transpose()
-            .map_err(|error| {
-                if self.next.contains_key(&plan.name) {
-                    error.context("the program of before is called on")
-                } else {
-                    error
-                }
+            .map(|path| {
+                next::set(pins, plan.slot, frags, path).or_else(|error| match before {
+                    Some(before) if plan.keeps_next && before.is_in(frags, path) => {
+                        Ok(before.clone())
+                    }
+                    Some(_) => Err(error.context("the program of before is called on")),
+                    None => Err(error),
+                })
             })
+            .transpose()
             .and_then(|next| Ok((place(program.xdp()?, (plan, &on), frags, pins, pin)?, next)))
             .and_then(|(attached, called)| {
                 next::release(pins, plan.slot, next.map(|_| frags)).map(|()| (attached, called))

@@ -29,12 +29,20 @@ const fn map(frags: bool) -> &'static str {
 const OURS: [&str; 4] = [PROGRAM, PROGRAM_FRAGS, ENTRIES[0], ENTRIES_FRAGS[0]];
 
 /// A program that is called, and where it was pinned.
+#[derive(Clone)]
 pub struct Next {
     path: PathBuf,
     number: u32,
+    /// Whether it takes frames of several buffers.
+    frags: bool,
 }
 
 impl Next {
+    /// Whether a program of this kind calls it, as the one that was pinned at `path`.
+    pub fn is_in(&self, frags: bool, path: &Path) -> bool {
+        self.frags == frags && self.path == path
+    }
+
     /// Whether another one is pinned there, or none.
     pub fn is_stale(&self) -> bool {
         !ProgramInfo::from_pin(&self.path).is_ok_and(|pinned| pinned.id() == self.number)
@@ -54,6 +62,7 @@ pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<N
     Ok(Next {
         path: path.to_owned(),
         number: next.info()?.id(),
+        frags,
     })
 }
 

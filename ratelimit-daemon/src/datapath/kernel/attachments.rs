@@ -140,37 +140,7 @@ impl Attachments for Kernel {
     }
 
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
-        let name = &interface.name;
-        let state = match interface::query(name)? {
-            Some(state) => Some(state),
-            None => self.look(name)?.program.and_then(|program| program.on),
-        };
-        let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-        let plan = self.plan(interface)?;
-        let rule = self.rules.get(name).copied().unwrap_or_default();
-        self.interface_rules.set(plan.slot, rule)?;
-        let attachment = self.loader()?.attach(&plan)?;
-        let port = Port {
-            slot: plan.slot,
-            is_pinned: true,
-            interface: interface.clone(),
-            program: Some(OwnProgram {
-                number: attachment.program,
-                index: state.index,
-                takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
-                next: plan.next,
-                entry: attachment.entry.clone(),
-                has_other_tables: false,
-            }),
-        };
-        self.ports.insert(name.clone(), port);
-        let remarks = [
-            attachment.remark.clone(),
-            remark(&state, &attachment),
-            self.double_pass_remark(&state),
-        ];
-        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
-        Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
+        self.attach_as(self.plan(interface)?, interface)
     }
 
     fn features(&self) -> Features {
@@ -244,15 +214,56 @@ impl Attachments for Kernel {
 
 impl Kernel {
     /// Replaces the program of an interface if it is running. Otherwise it gets the current
-    /// features when its interface appears.
+    /// features when its interface appears. A lost pin of the `chain` does not prevent that.
     fn replace(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
         if !self.runs_on(name)? {
             return Ok(());
         }
-        match self.attach(interface) {
+        let plan = InterfacePlan {
+            keeps_next: true,
+            ..self.plan(interface)?
+        };
+        match self.attach_as(plan, interface) {
             Err(error) if self.runs_on(name).unwrap_or(true) => Err(error),
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    fn attach_as(
+        &mut self,
+        plan: InterfacePlan,
+        interface: &Interface,
+    ) -> anyhow::Result<Option<String>> {
+        let name = &interface.name;
+        let state = match interface::query(name)? {
+            Some(state) => Some(state),
+            None => self.look(name)?.program.and_then(|program| program.on),
+        };
+        let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
+        let rule = self.rules.get(name).copied().unwrap_or_default();
+        self.interface_rules.set(plan.slot, rule)?;
+        let attachment = self.loader()?.attach(&plan)?;
+        let port = Port {
+            slot: plan.slot,
+            is_pinned: true,
+            interface: interface.clone(),
+            program: Some(OwnProgram {
+                number: attachment.program,
+                index: state.index,
+                takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
+                next: plan.next,
+                entry: attachment.entry.clone(),
+                has_other_tables: false,
+            }),
+        };
+        self.ports.insert(name.clone(), port);
+        let remarks = [
+            attachment.remark.clone(),
+            remark(&state, &attachment),
+            self.double_pass_remark(&state),
+        ];
+        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+        Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
     }
 
     fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
@@ -291,6 +302,7 @@ impl Kernel {
             mode: interface.mode,
             jumbo: interface.jumbo,
             next: interface.next.clone(),
+            keeps_next: false,
             features: self.features.to_bits(),
         })
     }
