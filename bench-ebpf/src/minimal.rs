@@ -22,7 +22,7 @@ const PACKETS: u32 = 1 << 31;
 const CLOCK_SHIFT: u32 = 20;
 /// The length of a window in these steps, about a second.
 const WINDOW: u32 = 1 << 10;
-/// How often a compare-and-swap is tried before the packet is refused.
+/// The attempts of a compare-and-swap before the packet is refused.
 const ATTEMPTS: usize = 4;
 /// Slots of a set.
 const SLOTS: usize = 8;
@@ -137,7 +137,8 @@ unsafe fn word_of(slots: *mut Slot, slot: usize) -> *mut u64 {
     unsafe { slots.add(slot).byte_add(offset_of!(Slot, word)).cast() }
 }
 
-/// Judges and counts a packet. `charge` charges a source at a time, and answers whether it is within its limit.
+/// Judges and counts a packet. `charge` charges a source, and returns whether it is within its
+/// limit.
 #[inline(always)]
 fn judge(context: &XdpContext, charge: impl FnOnce(u64, u32) -> Option<bool>) -> Option<u32> {
     let verdict = match source(context) {
@@ -199,7 +200,7 @@ fn is_banned(source: u64, index: u32) -> bool {
     }
 }
 
-/// Charges a packet to a word, and answers whether it is within `packets`.
+/// Charges a packet to a word, and returns whether it is within `packets`.
 #[inline(always)]
 fn charge(word: *mut u64, now: u32, packets: u32) -> bool {
     for _ in 0..ATTEMPTS {

@@ -4,7 +4,8 @@ use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map, programs::XdpContext};
 
 use crate::draw::Draw;
 
-/// Where 4 bytes of the source lie, of both families: the whole of an IPv4 address, the lower half of an IPv6 /64.
+/// The offset of 4 bytes of the source, in both families: the whole IPv4 address, the lower half of
+/// an IPv6 /64.
 const SOURCE_OFFSET: usize = 26;
 /// Offset of the checksum of an IPv4 header.
 const CHECKSUM_OFFSET: usize = 24;

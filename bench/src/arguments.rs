@@ -16,10 +16,10 @@ const PACKETS_QUICK: u32 = 500_000;
 const ROUNDS: usize = 7;
 const ROUNDS_QUICK: usize = 5;
 
-/// What a filter can be that names the group of a case, and no part of any other name.
+/// Filters that name the group of a case, and occur in no other names.
 const GROUPS: [&str; 2] = ["live", "tcp"];
 
-/// Where a checkout of XDP-Firewall has its program.
+/// The path of the program in a checkout of XDP-Firewall.
 pub const XDP_FIREWALL_PROGRAM: &str = "src/xdp/prog.c";
 
 /// Measures what a packet costs, as a ratio to an empty program
@@ -97,7 +97,7 @@ impl Arguments {
         }
     }
 
-    /// How much live traffic is sent: half as many packets, each of which costs more.
+    /// Returns the amount of live traffic: half as many packets, because each costs more.
     pub fn live_effort(&self) -> Effort {
         let effort = self.effort();
         Effort {
@@ -119,7 +119,7 @@ impl Arguments {
         is_named && (is_core || !self.quick)
     }
 
-    /// What one types for the same figures.
+    /// Returns the command for the same figures.
     pub fn command(&self) -> String {
         let mut command = "cargo xtask bench".to_owned();
         if self.quick {

@@ -63,7 +63,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios
 }
 
-/// One source, on a node of a cluster that shares no limit: it costs what it does without one.
+/// One source on a node of a cluster that shares no limit. It costs the same as without a cluster.
 fn in_cluster(store: Store) -> Scenario {
     let hot = Traffic::new(IpFamily::V4, Sources::Hot);
     let alone = scenario::name(store, "pass", hot);
@@ -72,7 +72,8 @@ fn in_cluster(store: Store) -> Scenario {
     Scenario::new(store, "in-cluster", toml).case(case.core())
 }
 
-/// One source with a limit that nodes share: while it was never refused, it costs what it does without a cluster.
+/// One source with a limit that nodes share. Until it is refused for the first time, it costs the
+/// same as without a cluster.
 fn shared(store: Store) -> Scenario {
     let limit = WIDE.replace(" }", ", scope = \"cluster\" }");
     let toml = format!("{}\n{CLUSTER}", policy(&limit));
@@ -194,7 +195,7 @@ fn limited(store: Store) -> Scenario {
     on_two_cpus(scenario, LIMITED)
 }
 
-/// A policy that bans, while nobody is banned: a source is looked for among the bans.
+/// A policy that bans, without bans: each source is looked up among the bans.
 fn banning(store: Store) -> Scenario {
     let mut scenario = Scenario::new(store, "ban", format!("{}\n{BAN}", policy(WIDE)));
     for family in IpFamily::ALL {

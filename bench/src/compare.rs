@@ -1,4 +1,4 @@
-//! What got slower since another run.
+//! Reports what became slower since another run.
 
 use crate::report::Report;
 
@@ -10,7 +10,8 @@ const TOLERANCE: f64 = 1.1;
 pub struct Change {
     /// The case.
     pub name: String,
-    /// What it cost, and costs: ratios to the baseline, or for live traffic the time of a packet as that of the first.
+    /// The previous and the current cost: ratios to the baseline, or for live traffic the time of a
+    /// packet relative to that of the first contender.
     pub before: f64,
     /// See `before`.
     pub after: f64,

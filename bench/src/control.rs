@@ -32,7 +32,7 @@ const CLIENTS: [u32; 3] = [1, 16, 64];
 /// Bans one by one, and those of them whose time is given.
 const SINGLE: u32 = 100_000;
 const TIMED: usize = 1_000;
-/// How long the kernel frees a list of a million at most.
+/// The longest time in which the kernel frees a list of a million.
 const FREED: Duration = Duration::from_secs(5);
 /// The first of the addresses that are banned one by one.
 const FIRST: u32 = 0x0b00_0000;
@@ -86,14 +86,14 @@ fn bans(lab: &Lab, mut installation: Installation) -> Result<()> {
     })?;
     installation.detach()?;
     installation.stop();
-    // What the kernel held is freed beside, which no boot begins with.
+    // The kernel frees the previous content concurrently, which does not happen after a boot.
     thread::sleep(FREED);
     timed("a start with a million bans after a reboot", || {
         installation.start(lab)
     })
 }
 
-/// What is due each second while nothing happens.
+/// Measures the periodic work of each second while nothing happens.
 fn seconds(what: &str, installation: &mut Installation) -> Result<()> {
     let start = thread_nanos()?;
     (0..SECONDS).for_each(|_| installation.tick());
@@ -129,7 +129,8 @@ fn singles(installation: &mut Installation) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the list while packets are judged on another CPU, and tells the slowest of their batches.
+/// Replaces the list while packets are judged on another CPU, and reports the slowest of their
+/// batches.
 fn replace(object: &[u8], installation: &mut Installation) -> Result<()> {
     let mut harness = Harness::around(object, installation.program())?;
     let traffic = Traffic::new(IpFamily::V4, Sources::Many);
@@ -194,7 +195,7 @@ fn report_memory(what: &str, before: u64) -> Result<()> {
     Ok(())
 }
 
-/// The memory of this process that no file stands behind.
+/// The memory of this process without files.
 fn resident_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));

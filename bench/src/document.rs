@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::{plot, report::Report, table, tcp};
 
-/// The two lines that figures stand between.
+/// The two lines around figures.
 pub type Markers = [&'static str; 2];
 
 const FIGURES: Markers = [
@@ -22,7 +22,7 @@ const TCP: Markers = [
     "<!-- end of tcp -->\n",
 ];
 
-/// Writes figures and plot. Where only TCP was measured, the other figures stay.
+/// Writes figures and plot. If only TCP was measured, the other figures stay.
 pub fn write(report: &Report) -> Result<()> {
     if !report.tcp.is_empty() {
         write_between("limits.md", TCP, &of_tcp(report))?;
@@ -73,7 +73,7 @@ fn of_tcp(report: &Report) -> String {
     )
 }
 
-/// What live traffic went through besides, where it did.
+/// Describes the other contenders of live traffic, if there were any.
 fn others(versions: &[String]) -> String {
     if versions.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a case is to cost.
+//! The goal of a case.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Goal {
     /// So much.
     AtMost(f64),
-    /// So many times what another case costs.
+    /// This many times the cost of another case.
     Times(f64, String),
-    /// So much more than another case costs.
+    /// This much more than the cost of another case.
     Plus(f64, String),
 }
 

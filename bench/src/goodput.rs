@@ -1,7 +1,8 @@
-//! What users of a web server and of a DNS server get while floods come, by who stands between.
+//! Measures what users of a web server and of a DNS server get during floods, by contender.
 //!
-//! All take turns: in each round of a flood each contender serves the users for a while, after nobody did with no flood. Figures are
-//! parts of that, so what else the machine does meanwhile is in all of them.
+//! All take turns: in each round of a flood, each contender serves the users for a while, after a
+//! turn without flood and limiter. Figures are relative to that turn, so that other load on the
+//! machine affects all of them.
 
 mod captured;
 mod contender;
@@ -32,15 +33,15 @@ use contender::{Contender, Kind};
 use flood::{Flood, Sender};
 use users::Served;
 
-/// How long users ask.
+/// The duration of a turn.
 const TURN: Duration = Duration::from_secs(2);
-/// How long a flood comes before.
+/// The lead time of a flood.
 const BEFORE: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 3;
 
-/// Of what users get without a flood, so much they are to get in one.
+/// The goal: the part of the traffic without a flood.
 pub const GOAL: f64 = 0.9;
-/// What two turns differ by for no reason.
+/// The usual difference between two turns.
 const CLOSE: f64 = 0.03;
 
 const MARKERS: Markers = [
@@ -52,7 +53,8 @@ const MARKERS: Markers = [
 pub struct Row {
     flood: Flood,
     kind: Kind,
-    /// For each round: what users got of the web, as a part of what they got without a flood and limiter, and the same of DNS.
+    /// For each round: the web traffic of users as a part of that without a flood and limiter, and
+    /// the same for DNS.
     parts: [Vec<f64>; 2],
     /// For each round: how long users of the web waited that were served, a half of them and 99 %, in milliseconds.
     waits: [Vec<f64>; 2],
@@ -122,7 +124,7 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What happened in one.
+/// The results of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     served: Served,
@@ -176,13 +178,14 @@ impl Row {
         self.per_second.push(turn.per_second);
     }
 
-    /// What users got, of the web and of DNS.
+    /// Returns the traffic of users, for the web and DNS.
     fn spreads(&self) -> Option<[Spread; 2]> {
         let [web, queries] = &self.parts;
         Some([Spread::of(web)?, Spread::of(queries)?])
     }
 
-    /// Whether users get most of what they get without a flood, and no other limiter gives them more in all rounds.
+    /// Returns whether users get most of their traffic without a flood, and no other limiter gives
+    /// them more in all rounds.
     fn is_reached(&self, of_flood: &[Self]) -> Option<bool> {
         let ours = self.spreads()?;
         let is_behind = |row: &Self| {
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(ours.is_reached(others), Some(expected));
     }
 
-    /// What is a half is all, without a flood.
+    /// Half of the traffic is all of it, without a flood.
     fn row(kind: Kind, parts: [f64; 3]) -> Row {
         let served = |part| Served {
             per_second: [part; 2],

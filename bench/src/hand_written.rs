@@ -1,7 +1,8 @@
-//! Programs beside the product's, written by hand: one that counts the packets of each source in a hash map of the kernel, and two that
-//! limit them, with a hash map and with sets of eight.
+//! Hand-written programs for comparison: one counts the packets of each source in a hash map of the
+//! kernel, and two limit them, with a hash map and with sets of eight.
 //!
-//! They tell which part of a figure is the kernel's own, and what the product costs beyond a program that can do nothing else.
+//! They show which part of a figure is the kernel's own, and what the product costs beyond a
+//! program without other features.
 
 use anyhow::{Context, Result};
 use aya::EbpfLoader;
@@ -16,7 +17,7 @@ use crate::{
     traffic::{Sources, Traffic},
 };
 
-/// The name of each program, and the map that has an entry for so many sources.
+/// The name of each program, and the map with an entry per source.
 const PROGRAMS: [(&str, &str, u32); 3] = [
     ("bare", "BARE", 1),
     ("minimal", "MINIMAL", 1),
@@ -32,7 +33,8 @@ const CASES: [(Sources, u32); 5] = [
     (Sources::Million, ROOMY),
 ];
 
-/// Measures the cases that `is_wanted`, told whether they are core cases, and their names: `bare/ipv4/hot`.
+/// Measures the cases that `is_wanted` selects, given whether they are core cases, and their names:
+/// `bare/ipv4/hot`.
 pub fn measure(
     bench: &Bench<'_>,
     is_wanted: impl Fn(bool, &str) -> bool,

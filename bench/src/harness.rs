@@ -21,14 +21,14 @@ pub struct Harness {
     _next: ProgramArray<MapData>,
 }
 
-/// What one CPU took for its packets.
+/// The measurements of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The time of the CPU for all packets, in nanoseconds.
     pub nanos: f64,
-    /// What the program answered to the last packet.
+    /// The action for the last packet.
     pub action: u32,
-    /// The time that the CPU did something else for meanwhile, in nanoseconds.
+    /// The time in which the CPU did something else, in nanoseconds.
     pub waited_nanos: f64,
 }
 
@@ -94,8 +94,8 @@ impl Harness {
     }
 }
 
-/// The time that the kernel tells is whole nanoseconds a packet, a tenth of the smallest. So the time of the thread is taken,
-/// which runs nothing else, and stands still while it does not run.
+/// Measures the time of this thread, which runs nothing else, and does not count while it is
+/// preempted. The kernel reports only whole nanoseconds per packet, a tenth of the smallest figure.
 fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<Run> {
     let options = TestRunOptions {
         data_in: Some(frame),

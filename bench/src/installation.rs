@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::scenario::Scenario;
 
-/// Who is noted as the author of changes.
+/// The author of changes.
 const AUTHOR: &str = "bench";
 /// The configuration file.
 const CONFIG: &str = "config.toml";
@@ -79,7 +79,7 @@ impl Installation {
         })
     }
 
-    /// Stops it. The program stays on its interface meanwhile.
+    /// Stops it. The program stays on its interface.
     pub fn stop(&mut self) {
         self.controller = None;
     }
@@ -97,7 +97,7 @@ impl Installation {
         detached.map_err(refused).map(drop)
     }
 
-    /// Bans prefixes for so many seconds.
+    /// Bans prefixes for a number of seconds.
     pub fn ban(&mut self, prefixes: Vec<Prefix>, seconds: f64) -> Result<()> {
         let request = BanRequest {
             prefixes,
@@ -249,7 +249,7 @@ impl Drop for Installation {
     }
 }
 
-/// What the daemon does before it puts the program on its interface.
+/// Does what the daemon does before it attaches the program.
 fn start(lab: &Lab, directory: &Path) -> Result<Controller> {
     let config = config::load(&directory.join(CONFIG))?;
     let store = Store::open(directory)?;

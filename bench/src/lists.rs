@@ -7,7 +7,8 @@ use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use crate::traffic::{FIRST, ipv4, ipv6};
 
-/// Beside the hot source, which is not on the list: in the same /16, and not in the same /24.
+/// An address next to the hot source, which is not listed: in the same /16, and not in the same
+/// /24.
 const NEIGHBOUR: u32 = FIRST | 0xff00;
 
 /// `count` prefixes of a family that hold an address (a /64) up to 256 addresses (/64s). They cover one and a third percent

@@ -1,7 +1,8 @@
-//! Live traffic over a veth pair, through this limiter and through others that enforce the same limit.
+//! Live traffic over a veth pair, through this limiter and through others that enforce the same
+//! limit.
 //!
-//! Every contender has a pair of its own, and all of them take turns. One CPU sends, receives and judges, so the rate is what
-//! a packet costs in all, with the driver.
+//! Every contender has its own pair, and all take turns. One CPU sends, receives and judges, so the
+//! rate includes everything that a packet costs, also in the driver.
 
 mod contender;
 mod sender;
@@ -23,7 +24,8 @@ use ratelimit_core::ip_family::IpFamily;
 use sender::Sender;
 pub use sender::{header_sum, interface};
 
-/// Who sends, and whether that is over the limit. Of a flood every packet is the first of its source, and has no room after a while.
+/// The senders, and whether they exceed the limit. In a flood, every packet is the first of its
+/// source, and after a while there is no room for it.
 const CASES: [(Sources, Limit); 7] = [
     (Sources::Hot, Limit::Narrow),
     (Sources::Thousand, Limit::Narrow),
@@ -33,17 +35,18 @@ const CASES: [(Sources, Limit); 7] = [
     (Sources::Hot, Limit::Wide),
     (Sources::Many, Limit::Wide),
 ];
-/// Of the rate of an empty drop, one source is to reach so much.
+/// The goal for one source, as a part of the rate of an empty drop.
 const OF_EMPTY_DROP: f64 = 0.8;
-/// What this limiter is to reach, of the better of the others.
+/// The goal of this limiter, as a multiple of the better of the others.
 const OF_OTHERS: f64 = 2.5;
-/// Of the rate of an empty drop, what `lru` is to reach in a flood: its budget for new sources keeps insertions away.
+/// The goal for `lru` in a flood, as a part of the rate of an empty drop: its budget for new
+/// sources avoids insertions.
 const LRU_IN_A_FLOOD: f64 = 0.4;
 
 /// The most packets that are sent before anything is measured: more than there is room for.
 const WARM_UP_MAX: u64 = 4_000_000;
 
-/// One contender under one traffic.
+/// A contender under one kind of traffic.
 struct Running<'a> {
     contender: &'a Contender,
     rates: Vec<f64>,
@@ -99,7 +102,7 @@ pub fn measure(
     Ok(())
 }
 
-/// What the others say of themselves, as far as they are installed.
+/// Returns the versions of the other contenders, as far as they are installed.
 pub fn versions(xdp_firewall: Option<&Path>) -> Vec<String> {
     let installed = contender::PROGRAMS.into_iter().filter_map(|program| {
         let output = Command::new(program).arg("--version").output().ok()?;
@@ -183,7 +186,8 @@ fn rows(name: &str, running: &[Running<'_>]) -> Result<Vec<LiveRow>> {
     Ok(rows)
 }
 
-/// This limiter is to reach a part of an empty drop, and a multiple of those in the stack. It is to be ahead of the one in XDP.
+/// Sets the goals of this limiter: a part of an empty drop, a multiple of those in the stack, and
+/// to be ahead of the one in XDP.
 fn set_goals(sources: Sources, rows: &mut [LiveRow]) {
     let best_of = |kinds: [Kind; 2]| {
         let labels = kinds.map(Kind::label);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A machine.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
-    /// What its processor calls itself.
+    /// The name of the processor.
     pub processor: String,
     /// The CPUs that may be used.
     pub cpus: usize,
@@ -52,7 +52,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// How long CPUs were busy since the machine started, all together. Nothing that the hypervisor took from them is in it.
+/// Returns how long all CPUs together were busy since boot, without time taken by the hypervisor.
 pub fn busy() -> Result<Duration> {
     let stat = read("/proc/stat")?;
     let fields: Vec<u64> = stat

@@ -1,4 +1,5 @@
-//! The benchmark: what a packet costs, as a ratio to an empty program at the end of the same harness.
+//! The benchmark: the cost of a packet, as a ratio to an empty program at the end of the same
+//! harness.
 //!
 //! `cargo xtask bench` builds the harness and runs this as root.
 

@@ -13,13 +13,13 @@ use crate::{
     traffic::{Cpus, Traffic},
 };
 
-/// What the empty program answers.
+/// The action of the empty program.
 const XDP_PASS: u32 = 2;
 /// Packets that each source sends, on average, before anything is measured.
 const WARM_UP: u64 = 4;
 /// The part of the packets that must get the verdict that a case is named after: a flood meets a few bans.
 const EXPECTED_PART: f64 = 0.95;
-/// How often a run on several CPUs is tried.
+/// The attempts of a run on several CPUs.
 const ATTEMPTS: usize = 5;
 /// The part of its time that a CPU may do something else for in a run on several CPUs.
 const WAITED_PART: f64 = 0.05;
@@ -37,7 +37,7 @@ pub struct Effort {
 pub struct Bench<'a> {
     /// The BPF object of the harness.
     pub object: &'a [u8],
-    /// Where the product is installed.
+    /// The lab in which the product is installed.
     pub lab: &'a Lab,
     /// How much is measured.
     pub effort: Effort,
@@ -96,7 +96,8 @@ impl Bench<'_> {
         self.run(program, |_| Ok(None), running, report)
     }
 
-    /// Measures cases of a program. `judged` answers the packets with the verdict of a case, and all packets, since it was loaded.
+    /// Measures the cases of a program. `judged` returns the packets with the verdict of a case,
+    /// and all packets, since it was loaded.
     fn run(
         &self,
         program: &ProgramFd,
@@ -190,7 +191,8 @@ impl Bench<'_> {
         ))
     }
 
-    /// Runs on all CPUs at once: when one of them had to do something else, the others had the state to themselves.
+    /// Runs on all CPUs at once. If one of them was interrupted, the others had the state to
+    /// themselves, and the run is repeated.
     fn run_undisturbed(
         &self,
         harness: &Harness,

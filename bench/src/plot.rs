@@ -1,4 +1,4 @@
-//! The plot: what a packet costs by the number of sources, a line for each scenario and family.
+//! The plot: the cost of a packet by the number of sources, a line for each scenario and family.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -39,7 +39,8 @@ pub fn draw(report: &Report, path: &Path) -> Result<()> {
         .with_context(|| format!("drawing {}", path.display()))
 }
 
-/// The lines of IPv4 that have more than two points. Those of IPv6 would lie a little above them, and hide them.
+/// Returns the lines of IPv4 with more than two points. Those of IPv6 would be slightly above, and
+/// hide them.
 #[expect(clippy::cast_precision_loss, reason = "powers of two")]
 fn lines(report: &Report) -> Lines {
     let mut lines = Lines::new();

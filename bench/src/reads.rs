@@ -1,5 +1,5 @@
-//! What is read while packets are judged: the busiest of a million sources, and what Prometheus scrapes. And what an idle daemon
-//! takes.
+//! Measures reads while packets are judged: the busiest of a million sources, and a scrape of
+//! Prometheus; and the resources of an idle daemon.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ use crate::{
 const FILL: u32 = 8 << 20;
 /// Packets of which the time is taken at once.
 const BATCH: u32 = 10_000;
-/// How long is read in a round, again and again.
+/// The duration of a round of reads.
 const ROUND: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 15;
 /// The CPU that judges packets, and the one that reads.
@@ -35,10 +35,10 @@ const JUDGE: usize = 0;
 const READER: usize = 1;
 /// A daemon that has started has nothing left to do after so long.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long it is watched.
+/// The duration of watching.
 const WATCH: Duration = Duration::from_secs(30);
 
-/// Bans of which each has its time taken, and what lies between two.
+/// The bans whose time is measured, and the pause between two.
 const BANS: usize = 1_000;
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The first of the addresses that are banned: none of the million.
@@ -99,7 +99,7 @@ fn bans_beside(store: Store, running: &Running) -> Result<()> {
     })
 }
 
-/// How long bans one by one take, in microseconds: the median, the 99th of a hundred, and the slowest.
+/// Measures single bans in microseconds: the median, the 99th percentile, and the slowest.
 fn bans(running: &Running, first: u32) -> Result<[u128; 3]> {
     let mut micros = Vec::with_capacity(BANS);
     for address in (first..).take(BANS) {
@@ -124,7 +124,8 @@ fn on_one_cpu(
     thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
 }
 
-/// Reads on one CPU, with and without packets on the other, and tells how long it takes and what packets lose.
+/// Reads on one CPU, with and without packets on the other, and reports the duration and the
+/// slowdown of packets.
 fn beside_packets(
     what: &str,
     harness: &Harness,
@@ -157,7 +158,8 @@ fn beside_packets(
     Ok(())
 }
 
-/// What a packet takes while something is done on the other CPU, in nanoseconds: the median of batches.
+/// Returns the time of a packet while something runs on the other CPU, in nanoseconds: the median
+/// of batches.
 fn packets_while(
     harness: &Harness,
     frame: &[u8],
@@ -189,7 +191,7 @@ fn median(figures: &[f64]) -> Result<f64> {
     Ok(spread.median)
 }
 
-/// What a daemon as it is installed takes while nothing happens.
+/// Measures an installed daemon while nothing happens.
 fn idle(store: Store, lab: &Lab) -> Result<()> {
     let toml = format!(
         "[source]\n{}\n{}",

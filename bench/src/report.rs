@@ -1,4 +1,4 @@
-//! What was measured, as it is written to JSON and read again.
+//! The measurements, as they are stored in JSON.
 
 use std::{fs, path::Path};
 
@@ -27,10 +27,10 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The cases with live traffic.
     pub live: Vec<LiveRow>,
-    /// What TCP gets of limits of bytes.
+    /// The throughput of TCP under limits of bytes.
     #[serde(default)]
     pub tcp: Vec<TcpRow>,
-    /// What could not be measured, and why.
+    /// Measurements that failed, and why.
     pub skipped: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Report {
 pub struct Row {
     /// Its name: store, scenario, family, sources.
     pub name: String,
-    /// How many sources send; `None` where two CPUs do.
+    /// The number of sources; `None` with two CPUs.
     pub sources: Option<u64>,
     /// Nanoseconds of a packet.
     pub nanos: Spread,
@@ -47,40 +47,42 @@ pub struct Row {
     pub zero_nanos: Spread,
     /// The first divided by the second, of each round.
     pub ratio: Spread,
-    /// The most that the ratio is to be; `None` without a goal, or where that depends on a case that was not measured.
+    /// The highest ratio that meets the goal; `None` without a goal, or if that depends on a case
+    /// that was not measured.
     pub goal: Option<f64>,
     /// The goal as people say it.
     pub goal_text: Option<String>,
 }
 
-/// One of those that live traffic goes through.
+/// A contender of live traffic.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LiveRow {
     /// The traffic: `live/hot`.
     pub name: String,
-    /// What it goes through.
+    /// The contender.
     pub contender: String,
     /// Packets that were received in a second.
     pub packets_per_second: Spread,
-    /// The same, divided by what the first received in the same round: an empty drop, and where nothing is over the limit no limiter.
+    /// The rate, divided by that of the first contender in the same round: an empty drop, or no
+    /// limiter if nothing exceeds the limit.
     #[serde(alias = "of_empty_drop")]
     pub of_first: Spread,
     /// The part of the packets that was dropped, the least of all rounds.
     pub dropped: f64,
-    /// The least that `of_first` is to be.
+    /// The lowest `of_first` that meets the goal.
     pub goal: Option<f64>,
 }
 
-/// What TCP gets of a limit.
+/// The throughput of TCP under a limit.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct TcpRow {
     /// The limit, as it is written.
     pub limit: String,
-    /// How many connections send.
+    /// The number of sending connections.
     pub connections: usize,
     /// Their round-trip time, in milliseconds.
     pub round_trip: u64,
-    /// What is received, divided by what the limit admits.
+    /// The received bytes, divided by those that the limit admits.
     pub part: Spread,
 }
 
@@ -99,7 +101,7 @@ impl LiveRow {
 }
 
 impl Report {
-    /// Adds a case, and tells whoever waits.
+    /// Adds a case, and prints it.
     pub fn add(&mut self, row: Row) {
         eprintln!("{}: {:.2}", row.name, row.ratio.median);
         self.rows.push(row);

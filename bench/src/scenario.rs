@@ -1,4 +1,4 @@
-//! A scenario: what is installed, and the traffic that is measured on it.
+//! A scenario: a configuration, and the traffic measured on it.
 
 use std::net::Ipv4Addr;
 
@@ -8,9 +8,9 @@ use crate::{goal::Goal, store::Store, traffic::Traffic};
 
 /// An installation of the product, with its cases.
 pub struct Scenario {
-    /// Where it keeps the state of sources.
+    /// The store of the state of sources.
     pub store: Store,
-    /// What its cases are called after.
+    /// The prefix of its cases' names.
     pub name: String,
     /// Its budget for new sources.
     pub new_sources: NewSources,
@@ -18,19 +18,19 @@ pub struct Scenario {
     pub capacity: Option<u32>,
     /// Its configuration besides, without interface, paths and metrics.
     pub toml: String,
-    /// What is banned at runtime.
+    /// Prefixes banned at runtime.
     pub bans: Vec<Prefix>,
-    /// What is allowed at runtime.
+    /// Prefixes allowed at runtime.
     pub allows: Vec<Prefix>,
-    /// A ban or an allow of these, and whether its packets are to be counted for it; where the scenario is about that.
+    /// The entry that the scenario is about, if any, and whether its packets are counted for it.
     pub counted: Option<(Prefix, bool)>,
     /// The IPv4 sources that are verified.
     pub verified: Vec<Ipv4Addr>,
-    /// What is measured on it.
+    /// The measured cases.
     pub cases: Vec<Case>,
 }
 
-/// How many sources may get state.
+/// The budget for new sources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NewSources {
     /// The default of the store.
@@ -44,7 +44,7 @@ pub enum NewSources {
 }
 
 impl NewSources {
-    /// What says so in the table `[source]` of the configuration file.
+    /// Returns the lines for the table `[source]` of the configuration file.
     pub const fn toml(self, store: Store) -> &'static str {
         match (self, store) {
             (Self::Default, _) | (Self::Ample, Store::Compact) => "",
@@ -65,7 +65,7 @@ pub struct Case {
     pub traffic: Traffic,
     /// The reason of the verdict that the packets get, as `rlctl stats` names it.
     pub reason: &'static str,
-    /// What it is to cost.
+    /// The goal.
     pub goal: Option<Goal>,
     /// Whether `--quick` measures it.
     pub is_core: bool,
@@ -96,7 +96,7 @@ impl Scenario {
         }
     }
 
-    /// The scenario with room for so many sources.
+    /// Sets the number of sources with room.
     pub fn capacity(self, capacity: u32) -> Self {
         Self {
             capacity: Some(capacity),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What several rounds gave.
+/// The results of several rounds.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Spread {
     /// The least.

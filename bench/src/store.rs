@@ -2,7 +2,7 @@
 
 use crate::goal::Goal;
 
-/// Where the state of sources is kept.
+/// The store of the state of sources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Store {
     /// BPF's LRU hash maps.
@@ -11,7 +11,7 @@ pub enum Store {
     Compact,
 }
 
-/// What packets may cost in a store.
+/// The goals of a store.
 pub struct Goals {
     /// One source, within its limit.
     pub hot: Goal,
@@ -37,7 +37,7 @@ impl Store {
         }
     }
 
-    /// What chooses it in the table `[source]` of the configuration file.
+    /// Returns the lines for the table `[source]` of the configuration file.
     pub const fn toml(self) -> &'static str {
         match self {
             Self::Lru => "store = \"lru\"",
@@ -45,7 +45,7 @@ impl Store {
         }
     }
 
-    /// What it is to cost.
+    /// Returns the goals.
     pub const fn goals(self) -> Goals {
         match self {
             Self::Lru => Goals {

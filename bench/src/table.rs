@@ -7,7 +7,7 @@ use crate::report::{LiveRow, Report, Row};
 /// The cells of a line.
 type Line = Vec<String>;
 
-/// Both tables, with what could not be measured.
+/// Formats both tables, with the failed measurements.
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     if !report.rows.is_empty() {

@@ -1,9 +1,9 @@
-//! What TCP gets of a limit of bytes, by the way in which that counts, the number of connections
-//! and the round-trip time.
+//! Measures the throughput of TCP under a limit of bytes, by algorithm, number of connections and
+//! round-trip time.
 //!
-//! One source sends as fast as it can to a server behind the limiter. What the server receives is
-//! divided by what the limit admits. Of what a limit counts, headers are 4 %, so 96 % is all that
-//! there is to have.
+//! One source sends as fast as it can to a server behind the limiter. The bytes received by the
+//! server are divided by what the limit admits. Headers are 4 % of what a limit counts, so at most
+//! 96 % can be reached.
 
 mod relay;
 
@@ -43,20 +43,19 @@ pub const LIMITS: [&str; 7] = [
     "bytes = \"10MB\", per = \"1s\", algorithm = \"fixed-window\"",
     "bytes = \"1MB\", per = \"100ms\", algorithm = \"fixed-window\"",
 ];
-/// How many connections send at once.
+/// The numbers of simultaneous connections.
 pub const CONNECTIONS: [usize; 3] = [1, 8, 64];
 /// Round-trip times, in milliseconds.
 pub const ROUND_TRIPS: [u64; 3] = [0, 10, 40];
-/// How long connections send before anything is measured: the burst of every limit is used up by
-/// then.
+/// The time before the measurement: the burst of every limit is used up by then.
 const BEFORE: Duration = Duration::from_secs(3);
-/// How long is measured.
+/// The duration of a measurement.
 const TURN: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 1;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const ADDRESSES: [&[&str]; 2] = [&["192.0.2.1/24"], &["192.0.2.2/24"]];
-/// How long a thread waits for its socket before it looks whether all is over.
+/// How long a thread waits for its socket before it checks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Bytes that are written at once.
 const BLOCK: usize = 1 << 16;
@@ -128,8 +127,7 @@ impl Path {
         let [near, far] = ADDRESSES;
         lab.add_addresses(near, far)?;
         for end in [&lab.near, &lab.far] {
-            // Segments as on a wire: no packet of 64 kB, and none whose checksum is to be computed
-            // by a card.
+            // Segments as on a wire: no packets of 64 kB, and no checksum offloading.
             end.run("ethtool", &["--offload", INTERFACE, "tx", "off"])?;
             // No connection knows how an earlier one fared.
             let sysctl = "/proc/sys/net/ipv4/tcp_no_metrics_save";
@@ -144,7 +142,7 @@ impl Path {
         })
     }
 
-    /// What so many connections get, as a part of the limit.
+    /// Returns the throughput of this many connections, as a part of the limit.
     fn part(&self, connections: usize) -> Result<f64> {
         let traffic = Traffic::start(&self.lab, connections)?;
         thread::sleep(BEFORE);
@@ -254,8 +252,7 @@ fn receive(mut server: TcpStream, is_over: &AtomicBool, received: &AtomicU64) ->
     Ok(())
 }
 
-/// What was transferred: nothing where the socket made somebody wait for too long, or the other end
-/// has ended.
+/// Returns the transferred bytes: 0 if the socket timed out, or the other end has ended.
 fn waited(transferred: std::io::Result<usize>) -> Result<usize> {
     match transferred {
         Err(error) => match error.kind() {

@@ -19,7 +19,7 @@ const INSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// Bytes of the frames: the smallest that Ethernet has, without the checksum, and room for a UDP header over IPv6.
 const FRAME_BYTES: usize = 62;
 
-/// How many sources send.
+/// The number of sources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sources {
     /// One.
@@ -46,7 +46,7 @@ impl Sources {
         }
     }
 
-    /// How many they are.
+    /// Returns the number of sources.
     pub const fn count(self) -> u64 {
         1 << self.bits()
     }
@@ -74,7 +74,7 @@ pub enum Cpus {
 }
 
 impl Cpus {
-    /// How many they are.
+    /// Returns the number of CPUs.
     pub const fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -83,7 +83,7 @@ impl Cpus {
     }
 }
 
-/// What the packets are.
+/// The content of packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
     /// Datagrams, to a port that serves no DNS.
@@ -140,12 +140,12 @@ impl Traffic {
         }
     }
 
-    /// The same of other packets.
+    /// Replaces the content.
     pub const fn of(self, content: Content) -> Self {
         Self { content, ..self }
     }
 
-    /// The same on other CPUs.
+    /// Replaces the CPUs.
     pub const fn on(self, cpus: Cpus) -> Self {
         Self { cpus, ..self }
     }
@@ -183,7 +183,7 @@ impl Traffic {
         .build()
     }
 
-    /// What a CPU draws.
+    /// Returns the sequence of sources on a CPU.
     pub fn draw(self, cpu: usize) -> Draw {
         let mask = u32::MAX.checked_shr(32 - self.sources.bits()).unwrap_or(0);
         let apart = match (self.cpus, cpu) {

@@ -1,6 +1,8 @@
-//! No damage of the database keeps the daemon from starting: a damaged file is put aside whole.
+//! No damage of the database prevents the daemon from starting: a damaged file is renamed as a
+//! whole.
 //!
-//! The input damages a good database: each five bytes choose a file, a place in it and what comes there. A file may also be cut.
+//! The input damages a good database: each five bytes select a file, a position and a new value. A
+//! file may also be truncated.
 
 #![no_main]
 
@@ -36,7 +38,7 @@ fuzz_target!(|damage: &[u8]| {
         fs::write(directory.path().join(name), bytes).expect("a file in memory");
     }
     check(directory.path());
-    // What the first start left behind is sound.
+    // The result of the first start is sound.
     check(directory.path());
 });
 

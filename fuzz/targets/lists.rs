@@ -1,6 +1,7 @@
-//! Any bytes are a list, or are refused. What was read of one comes back from the lines that an export writes of it.
+//! Any bytes are a list, or are refused. A list that was read can be read again from its export.
 //!
-//! The first byte is the number of a format, so that each parser is reached; one that none has lets the format be guessed.
+//! The first byte is the number of a format, so that each parser is reached. An invalid number
+//! selects automatic recognition.
 
 #![no_main]
 
@@ -59,7 +60,7 @@ fn read(format: Option<Format>, bytes: &[u8]) -> Option<Reading> {
         None => lists::read(source, &vetting),
     };
     let reading = reading.ok()?;
-    // What is said of bad lines quotes them.
+    // Reports of bad lines quote them.
     let _ = (
         reading.bad.to_string(),
         reading.bad.unquoted(),

@@ -1,4 +1,5 @@
-//! Any frame gets a verdict, whatever its bytes are. A banned source reaches nobody, in whatever its packet is wrapped.
+//! Any frame gets a verdict, whatever its bytes are. No packet of a banned source passes, whatever
+//! it is wrapped in.
 
 #![no_main]
 
@@ -19,7 +20,8 @@ const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
 const VLAN: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]];
 
 thread_local! {
-    /// For each link layer, without tunnels and with all: tables with limits, and tables in which everybody is banned.
+    /// For each link layer, without tunnels and with all: tables with limits, and tables in which
+    /// every source is banned.
     static TABLES: [(LinkLayer, MemoryTables, MemoryTables); 4] = {
         let all = Tunnel::ALL.into_iter();
         let all = all.fold(Tunnels::NONE, |all, tunnel| all.with(tunnel, tunnel.port().unwrap_or(0)));
@@ -61,7 +63,7 @@ fn tables(link_layer: LinkLayer, listed: Option<ListEntry>) -> MemoryTables {
     );
     let mut tables =
         MemoryTables::new(Settings::new(0, false), vec![policy], masks).with_link_layer(link_layer);
-    // What one packet leaves behind, another one finds.
+    // The state that one packet leaves affects the next one.
     tables = tables.lru(1024);
     if let Some(entry) = listed {
         for prefix in ["0.0.0.0/0", "::/0"] {

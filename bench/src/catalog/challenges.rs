@@ -10,7 +10,7 @@ use crate::{
     traffic::{self, Content, Sources, Traffic},
 };
 
-/// When nobody is challenged: more than one CPU sends.
+/// High enough that the challenge stays off, although several CPUs send.
 const TCP: &str = "[challenge.tcp]\nwhen = \"over 16_000_000 syn/s\"\n";
 const DNS: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\n";
 const TCP_ALWAYS: &str = "[challenge.tcp]\nwhen = \"always\"\n";
@@ -30,7 +30,7 @@ const CONTENTS: [Content; 4] = [
 const ACKNOWLEDGEMENTS: [Content; 1] = [Content::Acknowledgements];
 const SYNS: [Content; 1] = [Content::Syns];
 
-/// One source, while others may be challenged, or are.
+/// One source, while the challenge may be on, or is.
 pub fn scenarios(store: Store) -> Vec<Scenario> {
     let by = |name, challenge: &str, contents: &[Content]| {
         unchallenged(store, name, "pass", &policy(WIDE), challenge, contents)
@@ -128,7 +128,7 @@ fn preferring(store: Store) -> [Scenario; 3] {
     ]
 }
 
-/// The same where the source is verified.
+/// The same cases with a verified source.
 fn verified(scenario: Scenario) -> Scenario {
     let sources = scenario.cases.iter().map(|case| case.traffic.first);
     let verified = sources.take(1).map(traffic::ipv4).collect();

@@ -14,10 +14,11 @@ use crate::{
 
 /// Destinations that have a limit each.
 const COUNT: u32 = 10_000;
-/// Where packets of the benchmark go to.
+/// The destination of the packets.
 pub const DESTINATION: &str = "198.51.100.1";
 
-/// One source and 65,536, whose packets go to an address that is no destination of them, in the /16 of all; and such whose packets go to one.
+/// One source and 65,536, whose packets go to an address in the /16 of all destinations that is
+/// none itself, or to a destination.
 pub fn scenarios(store: Store) -> [Scenario; 2] {
     [
         ("destinations", None),

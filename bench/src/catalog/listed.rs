@@ -14,11 +14,11 @@ use crate::{
     traffic::{self, FIRST, Sources, Traffic},
 };
 
-/// What one listed source is to cost.
+/// The goal for a listed source.
 const LISTED: Goal = Goal::AtMost(3.0);
-/// What counting a packet for its entry is to cost more.
+/// The goal for counting a packet for its entry.
 const COUNTED: f64 = 0.5;
-/// Of the addresses that are listed beside.
+/// The seed of the other listed addresses.
 const SEED: u64 = 11;
 /// Prefixes that have a policy: each is 4 of 65,536 sources.
 const PREFIXES_WITH_POLICY: u32 = 1 << 14;
@@ -42,7 +42,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
 /// Puts prefixes on a list of a scenario.
 type List = fn(&mut Scenario) -> &mut Vec<Prefix>;
 
-/// The lists, by what is said of the packets that they are about.
+/// The lists, by the reason of the matching packets.
 const LISTS: [(&str, List); 2] = [
     ("banned", |scenario| &mut scenario.bans),
     ("allowed", |scenario| &mut scenario.allows),
@@ -84,8 +84,8 @@ fn by_prefix(store: Store, reason: &'static str, list: List) -> Scenario {
     scenario
 }
 
-/// One source and 65,536, listed by a prefix that has a counter or has none. Others are listed too, more than there are counters: who comes
-/// last gets none.
+/// One source and 65,536, listed by a prefix with or without a counter. More other prefixes are
+/// listed than there are counters, and the last ones get none.
 fn counted(store: Store, reason: &'static str, list: List, is_counted: bool) -> Scenario {
     let prefix = lists::prefix(IpFamily::V4, FIRST, 16);
     let mut prefixes = lists::addresses(SEED, POLICY_SLOTS as usize);
@@ -172,7 +172,7 @@ fn wide_policy(store: Store) -> Scenario {
     scenario
 }
 
-/// The same prefixes, divided among `count` policies. How many there are is to cost nothing.
+/// The same prefixes, divided among `count` policies, whose number should cost nothing.
 fn policies(store: Store, count: u32) -> Scenario {
     let mut toml = policy(WIDE);
     let per_policy = PREFIXES_WITH_POLICY / count;

@@ -13,7 +13,8 @@ use crate::{
 const INNER: &str =
     "tunnels = [\"gre\", \"ipip\", \"vxlan:4789\", \"geneve:6081\", \"mpls\", \"pppoe\"]";
 
-/// One source, whose packets are in no tunnel, or in one. The first lines of a configuration belong to `[source]`.
+/// One source, whose packets are in a tunnel or not. The first lines of a configuration belong to
+/// `[source]`.
 pub fn looked_into(store: Store) -> Scenario {
     let scenario = Scenario::new(store, "inner", format!("{INNER}\n{}", policy(WIDE)));
     [Content::Datagrams, Content::InIp, Content::InVxlan]

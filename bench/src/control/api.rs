@@ -16,8 +16,8 @@ use crate::{
     installation::Installation,
 };
 
-/// Bans `count` addresses from `first` on by so many clients at the same time, and prints how long that takes. Each has a
-/// connection of its own, and waits for its answer before it asks again.
+/// Bans `count` addresses from `first` on by this many concurrent clients, and prints the duration.
+/// Each has its own connection, and waits for each response.
 pub fn measure(
     installation: &mut Installation,
     clients: u32,
@@ -64,7 +64,8 @@ fn request(address: u32) -> String {
     )
 }
 
-/// Sends requests on one connection, each after the answer to the one before, and tells the time on a CPU.
+/// Sends requests on one connection, each after the response to the previous one, and returns the
+/// CPU time.
 fn ask(socket: &Path, requests: &[String]) -> Result<f64> {
     let stream = UnixStream::connect(socket).context("connecting to the control socket")?;
     let (mut sent, mut answers) = (&stream, BufReader::new(&stream));

@@ -23,14 +23,14 @@ const PLAIN: u8 = 0x45;
 const TCP: u8 = 6;
 const TCP_BYTES: usize = 20;
 
-/// Its frames, of which one is the next.
+/// The frames of a capture, and the next one.
 pub struct Captured {
     frames: Vec<Vec<u8>>,
     next: usize,
 }
 
 impl Captured {
-    /// Reads the capture that lies beside the repository; `None` where there is none, which is said.
+    /// Reads the capture next to the repository. `None`, with a message, if it is missing.
     pub fn read() -> Result<Option<Self>> {
         let path = Path::new(ROOT).join(CAPTURE);
         if !path.exists() {

@@ -1,4 +1,4 @@
-//! Those that stand between floods and servers, each with an interface, servers and users of its own.
+//! The contenders between floods and servers, each with its own interface, servers and users.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"1
 pub enum Kind {
     /// No limiter at all: the kernel has its SYN cookies.
     NoLimiter,
-    /// Who knows the users, and drops all else: none can be ahead of it on this machine.
+    /// Knows the users, and drops all else: the optimum on this machine.
     Control,
     /// A dynamic set of nftables at ingress.
     Nftables,
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// Whether this limiter is to be behind it nowhere.
+    /// Returns whether this limiter must not be behind it anywhere.
     pub fn is_rival(self) -> bool {
         !self.is_ours() && self != Self::Control
     }
@@ -92,7 +92,7 @@ pub struct Contender {
     pub kind: Kind,
     /// The floods come from the far end, and the users.
     pub lab: Lab,
-    /// Who asks from the far end.
+    /// The users at the far end.
     pub users: Users,
     _servers: Servers,
     _service: Option<Service>,
@@ -217,7 +217,8 @@ fn hashlimit(near: &Namespace) -> Result<()> {
     near.run("iptables", &words).map(drop)
 }
 
-/// As the wiki of nftables has it. Queries are not tracked, or a flood of them would fill the table of connections.
+/// As in the wiki of nftables. Queries are not tracked, or a flood of them would fill the table of
+/// connections.
 fn synproxy(near: &Namespace) -> Result<()> {
     near.run(
         "nft",

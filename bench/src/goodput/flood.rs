@@ -31,14 +31,14 @@ use crate::{
     traffic::{Sources, Traffic, ipv4},
 };
 
-/// Bytes of what each datagram of a reflection carries, as EDNS allows it.
+/// The payload of each datagram of a reflection, as EDNS allows it.
 const REFLECTED_BYTES: usize = 1_232;
 /// Packets a second.
 pub const PER_SECOND: u32 = 300_000;
 /// Packets that are sent at once, as a card hands them over.
 const BURST: u32 = 64;
 
-/// What comes beside the users.
+/// The traffic besides that of the users.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Flood {
     /// Nothing.
@@ -49,7 +49,7 @@ pub enum Flood {
     Captured,
     /// Queries of forged sources.
     Query,
-    /// Large answers of 1,024 name servers, which nobody asked for, to a port at which nobody listens.
+    /// Large, unrequested responses of 1,024 name servers, to a port without a socket.
     Reflection,
     /// Queries of one source, of 1,024 or of 65,536.
     Loud(Sources),
@@ -68,7 +68,7 @@ impl Flood {
         Self::Loud(Sources::Many),
     ];
 
-    /// What it is called.
+    /// Returns the name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -171,7 +171,7 @@ impl Sender {
         })
     }
 
-    /// Floods `lab` until it is over, and answers how many packets it sent in a second.
+    /// Floods `lab` until it is over, and returns the packets per second.
     pub fn flood(&mut self, lab: &Lab, flood: Flood, is_over: &AtomicBool) -> Result<f64> {
         match flood {
             Flood::None => Ok(0.0),

@@ -76,19 +76,19 @@ impl Drop for Server {
             // SAFETY: takes no pointers; the child was not waited for, so the number is its.
             unsafe { libc::kill(id, libc::SIGTERM) };
         }
-        // What fails here is a server that is gone.
+        // The only possible error is that the server has ended.
         let _ = self.0.wait();
     }
 }
 
-/// Writes a file, and answers its path.
+/// Writes a file, and returns its path.
 pub fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
     let path = directory.join(name);
     fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     Ok(path.display().to_string())
 }
 
-/// One process, so that none is left behind.
+/// A single process, so that none is left behind.
 fn nginx(directory: &Path) -> String {
     let path = directory.display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];

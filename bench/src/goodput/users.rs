@@ -1,7 +1,9 @@
-//! Users of the servers, who ask at a steady pace, from many addresses: wrk over a new connection each time, and dnsperf.
+//! Users of the servers, who send requests at a steady pace from many addresses: wrk with a new
+//! connection each time, and dnsperf.
 //!
-//! dnsperf asks a resolver (Unbound) at the far end, and that asks the DNS server. By itself dnsperf would count a truncated answer as
-//! one, where a resolver asks again over TCP (RFC 7766, 5).
+//! dnsperf queries a resolver (Unbound) at the far end, which queries the DNS server. By itself,
+//! dnsperf would count a truncated response as a success, where a resolver retries over TCP (RFC
+//! 7766, 5).
 
 use std::{fmt::Write, thread, time::Duration};
 
@@ -11,7 +13,7 @@ use tempfile::TempDir;
 
 use super::servers::{self, SERVER, Server};
 
-/// Where they are, behind the router that is the far end.
+/// Their network, behind the far end as a router.
 pub const NETWORK: &str = "10.77.1.0/24";
 /// The users are as many of its addresses, from the first on.
 const USERS: u32 = 200;
@@ -19,7 +21,7 @@ const USERS: u32 = 200;
 const CONNECTIONS: &str = "100";
 /// Queries in a second, each for a name of its own.
 const QUERIES: u64 = 250;
-/// After so many seconds a query has failed.
+/// The timeout of a query, in seconds.
 const PATIENCE: &str = "0.5";
 
 /// What wrk runs. The last line that it prints is what the measurement reads.
@@ -47,7 +49,7 @@ pub struct Users {
 pub struct Served {
     /// Web requests and queries that succeeded, in a second.
     pub per_second: [f64; 2],
-    /// How long a web request took at most that was served, of a half and of 99 %, in milliseconds.
+    /// The longest times of a half and of 99 % of the successful web requests, in milliseconds.
     pub waits: [f64; 2],
 }
 
@@ -107,7 +109,7 @@ impl Users {
         figures.with_context(|| format!("wrk says {said}"))
     }
 
-    /// How many were answered.
+    /// Returns the number of answered queries.
     fn queries(&self, far: &Namespace, seconds: &str) -> Result<f64> {
         let (pace, queries) = (QUERIES.to_string(), self.path("queries"));
         let arguments = ["-Q", &pace, "-l", seconds, "-t", PATIENCE, "-d", &queries];

@@ -1,7 +1,7 @@
-//! Those that live traffic goes through, each on a veth pair of its own.
+//! The contenders of live traffic, each on its own veth pair.
 //!
-//! The limit is the same for all, and so is the number of sources that they have room for. A packet that passes finds no route,
-//! whoever let it.
+//! All have the same limit and room for the same number of sources. A passed packet finds no route,
+//! whichever contender passed it.
 
 use std::path::Path;
 
@@ -25,16 +25,17 @@ use crate::{
 
 /// The address of the near interface, to which the frames are sent.
 const NEAR_MAC: &str = "02:00:00:00:00:02";
-/// What IP calls the packets that it received, before all of its hooks, and those that it has no route for, behind the first of them.
+/// The counters of IP for packets received before all hooks, and for those without a route, behind
+/// the first hook.
 const RECEIVED_BY_IP: &str = "InReceives";
 const WITHOUT_ROUTE: &str = "InAddrErrors";
 /// The programs of the others.
 pub const PROGRAMS: [&str; 2] = ["nft", "iptables"];
 
-/// What all of them enforce for each source.
+/// The limit per source that all enforce.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Limit {
-    /// One packet an hour: every packet of a source but the first is over it.
+    /// One packet per hour: every packet of a source except the first exceeds it.
     Narrow,
     /// A million packets a second: none is.
     Wide,
@@ -51,13 +52,14 @@ pub enum Kind {
     NoLimiter,
     /// This limiter.
     Ratelimit(Store),
-    /// This limiter with `lru`, which drops what is over a small budget for new sources.
+    /// This limiter with `lru`, which drops packets over a small budget for new sources.
     NewSources,
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
     Nftables,
     /// The match `hashlimit` of iptables in the table `raw`, the earliest of its hooks.
     Hashlimit,
-    /// XDP-Firewall with a limit of packets in a second. It has no longer time, so it blocks who is over the limit for an hour.
+    /// XDP-Firewall with a limit of packets per second, its only window. It blocks sources over the
+    /// limit for an hour.
     XdpFirewall,
     /// The same without blocking: each source has its packet in every second.
     XdpFirewallUnblocked,
@@ -70,7 +72,7 @@ pub struct Contender {
     lab: Lab,
 }
 
-/// What a contender holds, beside what goes with its namespace.
+/// The resources of a contender, besides those in its namespace.
 enum Loaded {
     Drop { _program: Ebpf },
     XdpFirewall { _program: Ebpf },
@@ -79,7 +81,7 @@ enum Loaded {
 }
 
 impl Kind {
-    /// Those that compete at a limit. The first is what the others are measured by.
+    /// Returns the contenders for a limit. The first one is the reference.
     pub fn all(limit: Limit, sources: Sources) -> Vec<Self> {
         let firsts = match limit {
             Limit::Narrow => &[Self::EmptyDrop, Self::DropAfterALook][..],
@@ -90,7 +92,7 @@ impl Kind {
             _ => &[],
         };
         let stores = Store::ALL.map(Self::Ratelimit);
-        // Of a flood it blocks nobody.
+        // In a flood it blocks no source.
         let unblocked = match (limit, sources) {
             (Limit::Wide, _) | (_, Sources::Flood) => &[][..],
             _ => &[Self::XdpFirewallUnblocked],
@@ -173,18 +175,20 @@ impl Contender {
         self.kind
     }
 
-    /// Where its interfaces are.
+    /// The lab with its interfaces.
     pub const fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// How many packets it has dropped, for whatever reason; `None` when it drops all and counts none. The others have no counter
-    /// of all that they drop: a table that is full drops by another way than the rule. So what they let through is counted.
+    /// Returns how many packets it has dropped, for whatever reason. `None` if it drops all and
+    /// counts none. The others have no counter of all drops: a full table drops in another way than
+    /// the rule. So passed packets are counted.
     pub fn dropped(&self) -> Result<Option<u64>> {
         let counter = match (self.kind, &self.loaded) {
             (_, Loaded::Drop { .. }) => return Ok(None),
             (_, Loaded::Ratelimit(installation)) => return installation.dropped().map(Some),
-            // Its hook is behind that counter. Of a flood IP drops some after it, whose sources are no address of a sender.
+            // Its hook is behind that counter. In a flood, IP drops packets with invalid sources
+            // after it.
             (Kind::Hashlimit, Loaded::Rules) => WITHOUT_ROUTE,
             (_, Loaded::Rules | Loaded::XdpFirewall { .. }) => RECEIVED_BY_IP,
         };
@@ -196,7 +200,7 @@ impl Contender {
     }
 }
 
-/// How long XDP-Firewall blocks who is over the limit, in seconds.
+/// How long XDP-Firewall blocks sources over the limit, in seconds.
 const HOUR: u16 = 3600;
 
 const TABLE: &str = "bench";

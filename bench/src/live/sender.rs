@@ -22,7 +22,7 @@ use crate::{draw::Draw, harness, traffic::Traffic};
 
 /// Frames that are on the wire before the receiver's turn; a veth queue holds 256.
 const BATCH: u32 = 64;
-/// How long frames that were sent may take to be received.
+/// The longest delay of sent frames.
 const LATE: Duration = Duration::from_millis(50);
 
 /// The program that sends.
@@ -31,12 +31,12 @@ pub struct Sender {
     draws: PerCpuArray<MapData, Draw>,
 }
 
-/// What became of the frames.
+/// The results for the frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Those that were received.
+    /// The received frames.
     pub received: u64,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
 }
 
@@ -82,7 +82,7 @@ impl Sender {
     }
 }
 
-/// Sends, and answers how long that took by the clock on the wall: the receiver may run outside of this thread.
+/// Sends, and returns the wall-clock time: the receiver may run outside of this thread.
 fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<f64> {
     cpu::pin(0);
     harness::come_first()?;

@@ -17,8 +17,8 @@ use aya::{
 
 use crate::{arguments::XDP_FIREWALL_PROGRAM, harness};
 
-/// Its options are its own, but for the number of sources that it has room for. Beside its program stands one that fills in the
-/// rule, for all CPUs: its tables hold one on each.
+/// Its default options, except for the number of sources. A second program fills in the rule on all
+/// CPUs, because its tables are per CPU.
 const BEFORE: &str = "#include <common/config.h>
 #undef MAX_BLOCK
 #define MAX_BLOCK SOURCES
@@ -48,7 +48,7 @@ int fill(struct xdp_md *ctx)
 /// Its program, the name of its section as aya knows it, and as it is written.
 const PROGRAM: &str = "xdp_prog_main";
 const SECTION: [&str; 2] = ["SEC(\"xdp\")", "SEC(\"xdp_prog\")"];
-/// What a program answers that passes a packet.
+/// The action of a program that passes a packet.
 const PASS: u32 = 2;
 
 /// The one rule: `action = 0`, `flow_pps`, `block_time`.
@@ -56,11 +56,12 @@ const PASS: u32 = 2;
 pub struct Rule {
     /// The first packet in a second that it drops.
     pub packets: u32,
-    /// How long it blocks the source then.
+    /// How long it then blocks the source.
     pub block_seconds: u16,
 }
 
-/// Compiles the program of `checkout`, loads it with room for so many sources, and fills in `rule`.
+/// Compiles the program of `checkout`, loads it with room for this many sources, and fills in
+/// `rule`.
 pub fn load(checkout: &Path, rule: Rule, capacity: u32) -> Result<Ebpf> {
     let object = compile(checkout, rule, capacity)
         .with_context(|| format!("compiling XDP-Firewall in {}", checkout.display()))?;
@@ -84,7 +85,7 @@ pub fn program(ebpf: &mut Ebpf) -> Result<&mut Xdp> {
     harness::xdp(ebpf, PROGRAM)
 }
 
-/// What it is called, with its commit where the checkout knows one.
+/// Returns the name, with the commit if the checkout knows it.
 pub fn version(checkout: &Path) -> String {
     let described = Command::new("git")
         .arg("-C")

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use ratelimit_tests::lab::{Namespace, Receiver, Sender};
 
-/// How long a thread waits for a frame before it looks whether all is over.
+/// How long a thread waits for a frame before it checks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The way. It ends when this is dropped.
@@ -36,7 +36,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// One direction: a thread that reads, and one that sends each frame when it is due.
+    /// Relays one direction: one thread reads, and another one sends each frame when it is due.
     fn join(&mut self, from: &str, to: &str, delay: Duration) -> Result<()> {
         let mut receiver = Receiver::on(&self.namespace, from)?;
         let sender = Sender::on(&self.namespace, to)?;
@@ -62,7 +62,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Ends it. An error says that frames were lost, which was no doing of what is measured.
+    /// Ends it. An error means that frames were lost, which the measured limiter did not cause.
     pub fn end(&mut self) -> Result<()> {
         self.is_over.store(true, Relaxed);
         let mut threads = self.threads.drain(..);
@@ -72,7 +72,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // What fails here was told by the error that came first.
+        // The first error was already reported.
         let _ = self.end();
     }
 }
