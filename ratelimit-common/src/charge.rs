@@ -50,10 +50,11 @@ pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome 
     Outcome::PASSED
 }
 
-/// Charges a packet to a source that has state, or says which limit refuses it.
+/// Charges a packet to a source with state, or returns the limit that refuses it.
 ///
-/// All limits are read first; only if all have room are they charged. When another CPU takes the last room in between, the
-/// packet is refused and what was charged stays charged. That is never more than the limit, at most a packet a CPU less.
+/// All limits are read first, and charged only if all have room. If another CPU takes the last room
+/// in between, the packet is refused, and limits that were already charged stay charged. So never
+/// more than the limit is admitted, and at most a packet per CPU less.
 #[inline(always)]
 pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     let limits = if policy.has_several() {

@@ -7,17 +7,17 @@ use crate::{
     parse::{Payload, headers, ipv4, ipv6, network, transport::UpperLayer},
 };
 
-/// What classes ask for besides protocol and ports: what none asks for is not read.
+/// The properties that classes use besides protocol and ports. Others are not read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wanted {
     /// Other properties [of headers](Property::is_of_headers).
     pub headers: bool,
-    /// Where packets go to, too.
+    /// Includes the destination.
     pub destination: bool,
 }
 
 impl Wanted {
-    /// What they ask for by these settings.
+    /// Returns the properties that classes use according to the settings.
     #[inline(always)]
     pub fn by(settings: Settings) -> Self {
         Self {
@@ -26,7 +26,8 @@ impl Wanted {
         }
     }
 
-    /// What the classes of a challenge ask for: never where packets go to, which it has rules of its own for.
+    /// Returns the properties that classes of a challenge use: never the destination, for which it
+    /// has its own rules.
     #[inline(always)]
     pub const fn by_challenge(headers: bool) -> Self {
         Self {
@@ -36,12 +37,13 @@ impl Wanted {
     }
 }
 
-/// What classes say of a packet.
+/// The result of classifying a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Classified {
-    /// Those that it belongs to.
+    /// The classes of the packet.
     pub classes: ClassSet,
-    /// What the policy does with them before any limit counts them; [`Outcome::UNCOUNTED`] is nothing.
+    /// The action of the policy before any limit counts the packet; [`Outcome::UNCOUNTED`] for
+    /// none.
     pub outcome: Outcome,
 }
 
@@ -70,7 +72,8 @@ pub fn classify(
     }
 }
 
-/// The classes of the packet in `frame`. What is not `wanted` no class asks for besides protocol and ports, and it is not read.
+/// Returns the classes of the packet in `frame`. Reads only properties that are `wanted`, besides
+/// protocol and ports.
 #[inline(always)]
 pub fn classes(
     frame: Cursor<'_>,
@@ -130,7 +133,7 @@ fn excluded_by<A: Address>(
         return ClassSet::NONE;
     };
     let octets = destination.octets();
-    // Those of IPv4 stand behind the front of a mapped address.
+    // The octets of IPv4 follow the prefix of a mapped address.
     let first = octets.len().saturating_sub(property.values() as usize >> 8);
     let mut excluded = ClassSet::NONE;
     let own = octets.iter().skip(first);

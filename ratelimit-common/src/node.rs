@@ -1,20 +1,22 @@
-//! Limits of the node, for everything that arrives, and of a destination, for everything that goes there: on all CPUs together.
+//! Limits of the node, for all packets, and of a destination, for all packets to it, across all
+//! CPUs.
 //!
-//! One word for all CPUs would be passed from cache to cache with each packet. A single locked bucket was seen to
-//! carry 5 million packets a second on 96 CPUs, shares of each CPU 148 million. So a CPU draws a share of the limit at once, by
-//! the same compare-and-swap as any charge, and then spends it alone, without any atomic access. Only when its share is
-//! spent it draws again. When there is no room for a share, it draws what the packet costs, so that the last of a limit
-//! is given out as well.
+//! A word for all CPUs would move between their caches with each packet. A single locked bucket was
+//! measured at 5 million packets per second on 96 CPUs, shares of each CPU at 148 million. So a CPU
+//! draws a share of the limit at once, by the same compare-and-swap as any charge, and then spends
+//! it alone, without atomic access. When the share is spent, it draws again. If there is no room
+//! for a share, it draws the cost of the packet, so that the last part of a limit is used as well.
 //!
 //! # The bound of the error
 //!
-//! A share is the capacity of the limit divided by a power of two. The daemon chooses it so that the shares of all CPUs
-//! together are at most [`SHARES_PART`] of it. What was drawn is charged, so the limit is never exceeded. The share of
-//! a window ends with the window, to the nanosecond, and a token bucket is given less burst by what the shares can hold. What a CPU has drawn
-//! and does not spend is lost to the others: of the capacity at most [`SHARES_PART`] is not admitted.
+//! A share is the capacity of the limit divided by a power of two. The daemon chooses it so that
+//! the shares of all CPUs together are at most [`SHARES_PART`] of it. Drawn shares are charged, so
+//! the limit is never exceeded. The share of a window ends exactly with the window, and the burst
+//! of a token bucket is reduced by the capacity of the shares. An unspent share is lost to the
+//! other CPUs: at most [`SHARES_PART`] of the capacity is not admitted.
 //!
-//! A CPU draws at most as often as its share fits into the limit, `CPUs / SHARES_PART` times a window and CPU, however
-//! many packets come; those that are refused write nothing.
+//! A CPU draws at most as often as its share fits into the limit, `CPUs / SHARES_PART` times per
+//! window and CPU, however many packets arrive; refused packets write nothing.
 
 use core::hint;
 
@@ -28,25 +30,25 @@ use crate::{
     limit::LIMITS_MAX,
 };
 
-/// All shares together are at most one part in so many of a limit.
+/// All shares together are at most this part of a limit.
 pub const SHARES_PART: u64 = 128;
 
-/// One part in so many of each limit of the node is kept for verified sources, where they are
+/// The part of each limit of the node that is reserved for verified sources, if they are
 /// [preferred](crate::challenge::Rules::prefers_verified).
 pub const RESERVE_PART: u64 = 2;
 
-/// One part in so many of the time is the turn of sources that are not verified. What comes free in it is for them, where verified ones
-/// have taken all.
+/// The part of the time that is the turn of sources that are not verified. Capacity that becomes
+/// free in it is for them, even if verified sources have used everything else.
 pub const TURNS: u64 = 16;
 
 /// A turn lasts 2^24 ns, 17 ms.
 const TURN_SHIFT: u32 = 24;
 
-/// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS) compare-and-swaps: all CPUs
-/// may want one at the same time, when a window opens.
+/// The attempts to draw a share, each with [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS)
+/// compare-and-swaps: when a window opens, all CPUs may want one at the same time.
 pub const DRAWS_MAX: usize = 4;
 
-/// What a CPU has drawn of a limit, and not spent yet.
+/// A CPU's unspent share of a limit.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -71,7 +73,8 @@ pub trait Node: Sized {
     /// The words of a policy.
     fn words(&self, policy: &Policy) -> Option<Self::Words>;
 
-    /// Whether CPUs keep shares. Where packets on one CPU interrupt each other, two could spend the same share: each draws what it costs.
+    /// Whether CPUs keep shares. If packets on one CPU can interrupt each other, two could spend
+    /// the same share, so each draws its cost.
     #[inline(always)]
     fn keeps_shares(&self) -> bool {
         true
@@ -92,7 +95,8 @@ pub trait Node: Sized {
     /// Puts another share in its place.
     fn set_share(&self, policy: &Policy, index: usize, share: Share);
 
-    /// What holds in place of a policy, where the nodes of a cluster share it. What a packet asks that is about to be charged is counted.
+    /// The leased policy, if the nodes of a cluster share this one. Counts the demand of a packet
+    /// that is about to be charged.
     #[inline(always)]
     fn leased<'a>(&'a self, policy: &'a Policy, _: &Arrival, _is_charged: bool) -> &'a Policy {
         policy
@@ -135,7 +139,7 @@ pub trait Node: Sized {
 }
 
 impl Share {
-    /// What a packet at `at` may spend of a share that was drawn under `scope`.
+    /// Returns how much of a share drawn in `scope` a packet at `at` may spend.
     #[inline(always)]
     pub const fn left(&self, scope: u32, at: Instant) -> u64 {
         if self.scope == scope as u64 {
@@ -155,7 +159,7 @@ impl Share {
         }
     }
 
-    /// Whether another scope can spend of it at `at`. Its place is not free then.
+    /// Whether another scope can still spend it at `at`, so that its slot is not free.
     #[inline(always)]
     pub const fn is_of_another(&self, scope: u32, at: Instant) -> bool {
         self.left != 0 && self.scope != scope as u64 && at.as_nanos() < self.until_ns
@@ -172,16 +176,17 @@ impl Share {
         true
     }
 
-    /// The same share with so much of it left.
+    /// Sets the remaining amount.
     #[inline(always)]
     pub const fn with_left(self, left: u64) -> Self {
         Self { left, ..self }
     }
 }
 
-/// What CPUs draw shares of.
+/// A budget from which CPUs draw shares.
 pub trait Source {
-    /// How long what is charged at `at` counts, as [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns) says.
+    /// Returns how long a charge at `at` counts, see
+    /// [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns).
     fn counts_for_ns(&self, at: Instant) -> u64;
 
     /// Charges `cost`. The outcome does not name the limit.
@@ -258,7 +263,8 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        // What this CPU has drawn may be of the reserve: who leaves that asks the words.
+        // The drawn share may belong to the reserve, so a source that leaves the reserve reads the
+        // words.
         let missing = if is_of_rest {
             cost
         } else {
@@ -284,8 +290,10 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     Outcome::PASSED
 }
 
-/// How much of the limit at `index` of a policy has to be left, beside what a packet `needs` at `at`. The rest, whose sources are not verified,
-/// leave the [reserve](RESERVE_PART). In their [turn](TURNS) all others leave a floor, and where less than twice that is left, the rest leave nothing.
+/// Returns how much of the limit at `index` of a policy must remain, besides what a packet `needs`
+/// at `at`. The rest, whose sources are not verified, leave the [reserve](RESERVE_PART). In the
+/// rest's [turn](TURNS), all others leave a floor, and if less than twice the floor remains, the
+/// rest leave nothing.
 #[inline(always)]
 pub fn left_alone(
     policy: &Policy,
@@ -302,7 +310,8 @@ pub fn left_alone(
     if at.as_nanos() >> TURN_SHIFT & (TURNS - 1) != 0 {
         return if is_of_rest { reserve } else { 0 };
     }
-    // A quarter of what comes free in a turn. More would be what verified sources have not asked for yet.
+    // A quarter of the capacity that becomes free in a turn. More would be taken from the future of
+    // verified sources.
     let comes_free = limit.algorithm().comes_free(1 << (TURN_SHIFT - 2));
     let floor = comes_free.min(limit.capacity() / TURNS);
     if !is_of_rest {
@@ -316,11 +325,12 @@ pub fn left_alone(
     }
 }
 
-/// That this CPU has not drawn what a packet costs.
+/// This CPU's drawn share does not cover the packet.
 pub const NOT_DRAWN: Outcome = Outcome::LIMITED;
 
-/// Spends what a packet costs of what this CPU has drawn of all limits of both policies, those of the node and of its destination. [`NOT_DRAWN`] where
-/// it has not drawn all of it: then nothing is spent.
+/// Spends the cost of a packet from this CPU's drawn shares of all limits of both policies, those
+/// of the node and of its destination. [`NOT_DRAWN`], without spending anything, if one does not
+/// cover it.
 #[inline(always)]
 pub fn spend(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> Outcome {
     let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
@@ -357,7 +367,7 @@ pub fn give_back(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival
     }
 }
 
-/// Changes what this CPU has drawn of each limit of a policy that counts a packet, by what that costs.
+/// Changes this CPU's share of each limit of a policy that counts a packet by its cost.
 #[inline(always)]
 fn change_shares(
     policy: Option<&Policy>,
@@ -404,14 +414,16 @@ fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> boo
     true
 }
 
-/// Whether a policy has something to say of a packet. Where its limits count none such, those of what each source may send there may.
+/// Whether a policy applies to a packet. Even if its own limits do not count it, each source's
+/// limits to the destination may.
 #[inline(always)]
 fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
     policy.counts(arrival) || policy.has_further()
 }
 
-/// Whether a packet that a policy counts may spend what was drawn. Who leaves the reserve asks the words; what is leased is another policy, and so is what
-/// each source may send there.
+/// Whether a packet that a policy counts may spend the drawn share. A packet that leaves the
+/// reserve reads the words; leased limits and each source's limits to a destination are other
+/// policies.
 #[inline(always)]
 fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
     !policy.is_of_cluster()
@@ -458,7 +470,8 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     let held = node.share(policy, index);
     let left = held.left(policy.scope(), at);
     let needed = cost.saturating_sub(left);
-    // What another destination has drawn is not lost: this one draws what each packet costs, and keeps nothing.
+    // The share of another destination is kept: this one draws the cost of each packet, without a
+    // share.
     let share = if node.keeps_shares() && !held.is_of_another(policy.scope(), at) {
         (limit.capacity().wrapping_shr(policy.share_shift().into())).max(1)
     } else {
@@ -483,7 +496,8 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     }
 }
 
-/// Where a CPU keeps the shares of a policy. Those of the node have places of their own, destinations may have one together.
+/// Returns the slot for a policy's shares on a CPU. Policies of the node have their own slots,
+/// destinations may share one.
 #[inline(always)]
 pub const fn share_place(policy: &Policy) -> u32 {
     const OTHERS: u32 = SHARED_MAX - NODE_POLICIES;

@@ -1,6 +1,8 @@
-//! What is stored of the sources of one family: the state of their limits, the budget for new ones, and cached denials.
+//! The stored data of one family's sources: the state of their limits, the budget for new ones, and
+//! cached denials.
 //!
-//! A store answers what it knows. What that means for a packet is decided in [`source_limits`](crate::source_limits).
+//! A store only reports what it contains. [`source_limits`](crate::source_limits) decides what that
+//! means for a packet.
 
 use crate::{
     Address, Arrival, Instant, Limit, Policy,
@@ -18,7 +20,7 @@ pub enum InsertError {
     Full,
 }
 
-/// Where the state of sources is.
+/// The store of sources' state.
 pub trait Store<A: Address> {
     /// A source under the policy of a scope, as it is looked up.
     type Key<'a>: Copy
@@ -57,8 +59,9 @@ pub trait Store<A: Address> {
         false
     }
 
-    /// Whether the word by which the only limit of the policy of this scope refused a source is cached, and `refuses` it again.
-    /// That is counted, as [`count_refusal`](crate::tables::FamilyTables::count_refusal) does.
+    /// Whether the word by which the only limit of the policy with this scope refused a source is
+    /// cached, and `refuses` the packet again. This is counted like in
+    /// [`count_refusal`](crate::tables::FamilyTables::count_refusal).
     #[inline(always)]
     fn is_denied(
         &self,

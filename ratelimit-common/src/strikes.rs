@@ -29,13 +29,13 @@ pub const AFTER_MAX: u32 = (1 << COUNT_BITS) - CONFIRMATIONS;
 /// The shortest time that strikes may be counted in: 1,000 ticks of 2^16 ns.
 pub const WITHIN_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8));
 
-/// How often a strike is tried before it is not counted. A limit gives up sooner, and refuses; a strike would be lost.
+/// The attempts to count a strike. A limit gives up sooner, and refuses; a strike would be lost.
 const ATTEMPTS: usize = 16;
 
 /// The strikes behind the one that a ban takes.
 const FOLLOWING: u64 = CONFIRMATIONS as u64 - 1;
 
-/// When a policy bans: after so many strikes within a window, for so long.
+/// When a policy bans: after a number of strikes within a window, and for how long.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -81,13 +81,13 @@ impl BanRule {
         self.for_ns == 0
     }
 
-    /// How many strikes it takes.
+    /// The number of strikes.
     #[inline(always)]
     pub const fn after(&self) -> u64 {
         self.window.amount().saturating_sub(FOLLOWING)
     }
 
-    /// How long the ban is.
+    /// The length of the ban.
     pub const fn length(&self) -> Duration {
         Duration::from_nanos(self.for_ns)
     }
@@ -109,13 +109,15 @@ impl BanRule {
         Instant::from_nanos(now.as_nanos().saturating_add(self.for_ns))
     }
 
-    /// Counts a strike in the word at index 0, and answers whether a ban is due. If the rule bans sources that may be forged, this is
-    /// the strike that bans, and the count begins anew. Otherwise the strike is not counted yet: [`confirm`](Self::confirm) does that.
+    /// Counts a strike in the word at index 0, and returns whether a ban is due. If the rule bans
+    /// sources that may be forged, this strike bans, and the count restarts. Otherwise the strike
+    /// is not counted yet: [`confirm`](Self::confirm) does that.
     #[inline(always)]
     pub fn strike(&self, words: &impl Words, now: Instant) -> bool {
         let mut word = words.load(0);
         for _ in 0..ATTEMPTS {
-            // Where the rule has become stricter meanwhile, there is no room: this strike is the last as well.
+            // If the rule has become stricter, there is no room: this strike is the last one as
+            // well.
             let next = self.window.step(word, now, 1).unwrap_or(0);
             let is_due = next == 0 || self.window.used(next, now) >= self.after();
             if is_due && !self.bans_unverified() {
@@ -129,9 +131,10 @@ impl BanRule {
         false
     }
 
-    /// Counts a strike with which a ban is due, and answers whether it bans: the last of [`CONFIRMATIONS`] in a row that were of an
-    /// established connection. A strike that is not begins the count anew. A strike counts here only after its connection was found, so
-    /// no number of CPUs bans with fewer.
+    /// Counts a strike with which a ban is due, and returns whether it bans: if it is the last of
+    /// [`CONFIRMATIONS`] in a row that belong to an established connection. One that does not
+    /// restarts the count. A strike counts here only after its connection was found, so no number
+    /// of CPUs bans with fewer.
     #[inline(always)]
     pub fn confirm(&self, words: &impl Words, is_connected: bool, now: Instant) -> bool {
         let mut word = words.load(0);
@@ -261,7 +264,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of the strikes of any one window every `after`-th bans, and none of another window is among them.
+        /// In any window, every `after`th strike bans, and strikes of other windows do not count.
         #[test]
         fn strikes_are_counted_by_windows(
             after in 1u32..20,

@@ -20,7 +20,7 @@ pub unsafe fn load(word: *const u64) -> u64 {
     unsafe { word.read_volatile() }
 }
 
-/// Puts `new` in place of `current`, or answers what stands there in truth.
+/// Replaces `current` by `new`, or returns the current word.
 ///
 /// # Safety
 ///
@@ -45,8 +45,8 @@ pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result
     }
 }
 
-/// Reads a word that other CPUs change, before anything that is read after it: the atomic operations that answer what stood
-/// there are full barriers.
+/// Reads a word that other CPUs change, before all later reads: atomic operations that return the
+/// previous value are full barriers.
 ///
 /// # Safety
 ///

@@ -49,19 +49,20 @@ impl MapChallenge {
         }
     }
 
-    /// Where it is asked for: most packets have no need of it.
+    /// Computed on demand, because most packets do not need it.
     #[inline(always)]
     fn generation(&self) -> Generation {
         Settings::from_bits(opaque(self.settings.to_bits())).generation()
     }
 
-    /// What this CPU keeps; `None` where programs on one interrupt each other.
+    /// This CPU's state. `None` if programs on a CPU can interrupt each other.
     #[inline(always)]
     fn own(&self) -> Option<&mut challenge::OfCpu> {
         own(self.of_cpu)
     }
 
-    /// The same, wherever the program runs. Nothing may be written there where [`own`](Self::own) answers nothing.
+    /// This CPU's state on any kernel. It must not be written where [`own`](Self::own) returns
+    /// `None`.
     #[inline(always)]
     fn own_unchecked(&self) -> &mut challenge::OfCpu {
         own_unchecked(self.of_cpu)
@@ -93,7 +94,8 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
         let source = || opaque_ref(source);
-        // Where programs on one CPU interrupt each other nothing is noted of the next packets, so none passes.
+        // If programs on a CPU can interrupt each other, nothing is recorded about the next
+        // packets, so none passes.
         self.own_unchecked()
             .passes(asked, source, self.settings.generation(), now)
     }
@@ -120,7 +122,7 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn is_idle(&self, now: Instant) -> bool {
-        // Where programs on one CPU interrupt each other it is never noted.
+        // If programs on a CPU can interrupt each other, it is never recorded.
         self.own_unchecked().is_idle(now)
     }
 
@@ -226,7 +228,7 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 }
 
-/// What a CPU keeps of the challenge; `None` where programs on one interrupt each other.
+/// A CPU's state of the challenge. `None` if programs on a CPU can interrupt each other.
 #[inline(always)]
 fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
     if interruption::is_possible() {
@@ -237,10 +239,11 @@ fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
 
 #[inline(always)]
 fn own_unchecked<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
-    // Of a register of its own: the compiler would read the pointer from the stack for each word.
+    // In a separate register: the compiler would otherwise read the pointer from the stack for each
+    // word.
     let of_cpu = opaque_pointer(of_cpu);
-    // SAFETY: a live map value of this CPU, of which nobody holds another reference. Where XDP programs interrupt each other on one, it is
-    // only read.
+    // SAFETY: a live map value of this CPU without other references. If XDP programs can interrupt
+    // each other on a CPU, it is only read.
     unsafe { &mut (*of_cpu).challenge }
 }
 
@@ -257,7 +260,7 @@ fn on(asked: Asked) -> *mut On {
     }
 }
 
-/// What cookies are keyed with.
+/// The key of cookies.
 #[inline(always)]
 pub fn key() -> Key {
     let word = |index| CHALLENGE_KEY.get(index).copied().unwrap_or_default();
@@ -265,14 +268,16 @@ pub fn key() -> Key {
 }
 
 subprogram! {
-    /// Takes one of what all share; `false` when it is spent. All of them are one path for the verifier.
+    /// Takes one from a shared budget. `false` if it is spent. All budgets are one path for the
+    /// verifier.
     fn take(which: Shared, generation: Generation, now: Instant) -> bool {
         let which = which as usize & 3;
         let rules = CHALLENGE.get().of(generation);
         let Some(budget) = rules.shared().get(which) else {
             return false;
         };
-        // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
+        // SAFETY: the words of all budgets are at the beginning of the live map value, and there
+        // are as many as budgets.
         let word = MapWord(unsafe { CHALLENGE_TAKEN.as_ptr().cast::<u64>().add(which) });
         let Some(share) = OF_CPU
             .first_ptr()
@@ -302,14 +307,14 @@ subprogram! {
         // SAFETY: it was found in the map.
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
         let source = on_stack(source);
-        // Nobody is answered inside of a tunnel.
+        // Packets inside a tunnel are not answered.
         if headers::inner(context) != Inner::NONE {
             return challenge::standing(&source, now, &state);
         }
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);
-        // What is a copy cannot be answered where it lies. The compiler must not make one value of a segment and none: of that the
-        // verifier sees places on the stack that nobody has written.
+        // A copy cannot be answered in place. The compiler must not merge the values of a segment
+        // and none: the verifier would see uninitialized stack slots.
         if !is_copied
             && let Some(segment) = challenge::segment::<A>(frame, interface::link_layer(), upper)
         {

@@ -9,11 +9,13 @@ use ratelimit_common::{
 
 use crate::maps::MANUAL_CLOCK;
 
-/// The time that this packet is judged at. Where programs on one CPU interrupt each other, the clock is never coarse.
+/// The time for judging this packet. If programs on a CPU can interrupt each other, the clock is
+/// never coarse.
 ///
 /// # Safety
 ///
-/// With a coarse clock, `of_cpu` points to a live map value of this CPU, and no reference to it exists.
+/// With a coarse clock, `of_cpu` points to a live map value of this CPU, and no reference to it
+/// exists.
 #[inline(always)]
 pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
     if settings.coarse_clock() {
@@ -33,16 +35,18 @@ pub fn precise() -> Instant {
     Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
 }
 
-/// The time of the first packet that this CPU has seen in the tick that is running. It is early by less than a tick, as
-/// `bpf_ktime_get_coarse_ns` is, which costs a call: the verifier makes a load of `bpf_jiffies64` (kernel commit 5576b991e9c1).
+/// The time of the first packet on this CPU in the current tick. It is early by less than a tick,
+/// like `bpf_ktime_get_coarse_ns`, which costs a call: the verifier replaces `bpf_jiffies64` by a
+/// load (kernel commit 5576b991e9c1).
 ///
-/// Where the CPU that keeps the time stands still, a CPU that sees no tick for five of its own takes over (`MAX_STALLED_JIFFIES` of
-/// `kernel/time/tick-sched.c`, since Linux 5.18). So it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
+/// If the CPU that keeps the time is stalled, a CPU that sees no tick for five of its own takes
+/// over (`MAX_STALLED_JIFFIES` of `kernel/time/tick-sched.c`, since Linux 5.18). So it is early by
+/// six ticks at most; not on a CPU without ticks (`nohz_full`).
 #[inline(always)]
 fn coarse(tick: &mut Tick) -> Instant {
     // SAFETY: the helper takes nothing and cannot fail.
     let jiffies = unsafe { bpf_jiffies64() };
-    // Jiffies begin 5 minutes before 2^32, so they are never the 0 of a tick that nobody has seen.
+    // Jiffies begin 5 minutes before 2^32, so they never equal the initial 0.
     if tick.jiffies != jiffies {
         *tick = Tick {
             jiffies,

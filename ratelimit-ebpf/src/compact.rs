@@ -48,7 +48,7 @@ impl MapSet {
 }
 
 impl MapSet {
-    /// Where the word of a slot lies.
+    /// The address of a slot's word.
     #[inline(always)]
     fn word_at(self, slot: usize) -> MapWord {
         // SAFETY: as above.
@@ -327,7 +327,7 @@ impl<A: FamilyMaps> SourceWords for CompactWords<'_, A> {
     }
 }
 
-/// A source, where it lies, and the scope of its policy.
+/// A reference to a source, and the scope of its policy.
 #[derive(Clone, Copy)]
 pub struct SlotKey<'a, A> {
     address: &'a A,

@@ -1,4 +1,5 @@
-//! The socket that this host has for a packet. Where it is one of a TCP connection, the source is not forged.
+//! The socket of this host for a packet. If it belongs to a TCP connection, the source is not
+//! forged.
 
 use core::{mem, ptr};
 
@@ -52,7 +53,8 @@ subprogram! {
 
 #[inline(always)]
 fn of_segment<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
-    // SAFETY: the tuple is as long as the kernel is told, and has the layout of its member for the family. It is only read.
+    // SAFETY: the tuple has the length passed to the kernel, and the layout of its member for the
+    // family. It is only read.
     let socket: *mut bpf_sock = unsafe {
         bpf_skc_lookup_tcp(
             context.cast(),

@@ -22,14 +22,14 @@ pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
     if !filter.contains(source.filter_bit()) {
         return None;
     }
-    // When user space takes a ban out meanwhile, its element may serve another source before it is copied: one packet is then
-    // judged by that ban.
-    // SAFETY: the memory of an element stays one of its map until the end of the RCU section, which outlasts the program, and its
+    // If user space removes the ban at the same time, its element may be reused for another source
+    // before it is copied: then one packet is judged by that ban. SAFETY: the memory of an element
+    // remains one of its map until the end of the RCU section, which outlasts the program, and its
     // words are valid for any bits.
     unsafe { A::DETECTED.get(source) }.copied()
 }
 
-/// Bans a source, and tells user space; `false` when there is no room.
+/// Bans a source, and notifies user space. `false` if there is no room.
 #[inline(always)]
 pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     if A::DETECTED.insert(source, ban, 0).is_err() {

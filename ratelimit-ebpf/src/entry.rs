@@ -1,8 +1,10 @@
-//! What others call, where they and not the daemon stand on an interface. It leaves each packet to the program that the daemon has put
-//! behind it, and passes it where there is none.
+//! The program that others call if they are attached to the interface instead of the daemon's. It
+//! passes each packet to the program that the daemon has put behind it, or to the network stack if
+//! there is none.
 //!
-//! It is an object of its own. `ratelimitd --entry` writes it for libxdp, whose dispatcher loads it anew for each interface. Its maps
-//! are pinned by their names, so the daemon replaces the program behind it while others call it.
+//! It is a separate object. `ratelimitd --entry` writes it for libxdp, whose dispatcher loads it
+//! again for each interface. Its maps are pinned by name, so the daemon can replace the program
+//! behind it while others call it.
 #![no_std]
 #![no_main]
 
@@ -29,7 +31,7 @@ pub struct Behind {
     pinning: *const [i32; PIN_BY_NAME],
 }
 
-// SAFETY: the kernel has the map; nobody reads the declaration.
+// SAFETY: the map is in the kernel; the declaration is never read.
 unsafe impl Sync for Behind {}
 
 impl Behind {
@@ -44,10 +46,11 @@ impl Behind {
         }
     }
 
-    /// Leaves the packet to the program. Comes back where there is none.
+    /// Passes the packet to the program. Returns if there is none.
     #[inline(always)]
     fn call(&'static self, context: &XdpContext) {
-        // SAFETY: the context is the one of this program, and the loader puts the map in place of the declaration.
+        // SAFETY: the context belongs to this program, and the loader replaces the declaration by
+        // the map.
         unsafe { bpf_tail_call(context.ctx.cast(), ptr::from_ref(self).cast_mut().cast(), 0) };
     }
 }

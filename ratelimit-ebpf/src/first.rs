@@ -6,8 +6,8 @@ use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_map_lookup_elem, maps as unty
 
 use crate::constant::Constant;
 
-/// The index of it, which user space leaves alone. To name one that lies in memory takes three instructions less than to write one onto
-/// the stack.
+/// Its index, which user space does not change. Passing a pointer to memory takes three
+/// instructions less than writing the index to the stack.
 #[unsafe(no_mangle)]
 static FIRST: Constant<u32> = Constant::new(0);
 

@@ -18,8 +18,8 @@ use ratelimit_common::{
 
 use crate::{first::First as _, interruption, maps::FRONT, subprogram::opaque};
 
-/// Whether the first buffer of a frame has too little of it. Where programs on one CPU interrupt each other there is no copy, and
-/// such a frame is one that is cut.
+/// Whether the first buffer of a frame is too short. If programs on a CPU can interrupt each other,
+/// there is no copy, and such a frame counts as truncated.
 #[inline(always)]
 fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
     let readable = context.data_end().wrapping_sub(context.data()) as u32;
@@ -61,8 +61,8 @@ subprogram! {
     }
 }
 
-/// A cursor at the front of the frame, which has `frame_bytes` bytes, not all of them readable: what is there of it, or what was
-/// copied.
+/// A cursor at the beginning of the frame, which has `frame_bytes` bytes, not all of them readable:
+/// over the first buffer, or over the copy.
 #[inline(always)]
 pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     if is_short(context, || frame_bytes) {
@@ -117,7 +117,7 @@ fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
     let Some(front) = FRONT.first_ptr() else {
         return Cursor::with_frame_bytes(&[], frame_bytes);
     };
-    // SAFETY: a live map value, which outlasts the program, of which so many bytes were copied.
+    // SAFETY: a live map value, which outlasts the program, with this many copied bytes.
     unsafe {
         let start = (&raw const (*front).copied).cast::<u8>();
         let bytes = (*front).bytes as usize & (2 * FRONT_COPIED as usize - 1);

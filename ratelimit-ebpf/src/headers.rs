@@ -32,7 +32,7 @@ pub fn inner(context: *mut xdp_md) -> Inner {
     find_inner(context)
 }
 
-/// What was found inside of a packet before.
+/// The inner packet that was found before.
 #[inline(always)]
 pub fn found_inner(inner: Inner) -> Inner {
     if !looks_inside() {

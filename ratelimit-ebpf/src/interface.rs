@@ -29,7 +29,8 @@ pub fn first_counter() -> u32 {
     FIRST_COUNTER.get()
 }
 
-/// What holds for packets that come by it. It is worked out in a subprogram: here it would take stack from all packets.
+/// The settings for packets on this interface. Computed in a subprogram, because here it would take
+/// stack space from all packets.
 #[inline(always)]
 pub fn settings(all: Settings) -> Settings {
     if all.has_interfaces() {
@@ -46,12 +47,12 @@ subprogram! {
     }
 }
 
-/// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet
-/// interfaces pay nothing for the others.
+/// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows
+/// its value, so Ethernet interfaces pay nothing for the others.
 #[unsafe(no_mangle)]
 static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
 
-/// What stands in front of the network header.
+/// The header before the network header.
 #[inline(always)]
 pub fn link_layer() -> LinkLayer {
     if features::is_enabled::<{ Feature::NoEthernet as u8 }>() {

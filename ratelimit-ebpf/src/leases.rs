@@ -1,4 +1,4 @@
-//! What this node may admit of limits that the nodes of a cluster share, and what packets asked of them.
+//! This node's leases of cluster-wide limits, and the demand of packets for them.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
@@ -33,7 +33,7 @@ fn mark<A: FamilyMaps>(source: &A) {
 }
 
 subprogram! {
-    /// The index of the policy that a source has leased in place of the one with this scope.
+    /// The index of a source's leased policy, which replaces the one with this scope.
     pub fn leased_by_source[leased_by_source_v4, leased_by_source_v6]<A>(
         source: &A, scope: u32, at: Instant
     ) -> u32 {
@@ -42,7 +42,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// Counts what a packet asked of a source's limits. One that was refused is counted from then on. Time does not matter.
+    /// Counts a packet's demand for a source's limits, from the first refusal on. The time does not
+    /// matter.
     pub fn count_demand[count_demand_v4, count_demand_v6]<A>(
         source: &A, policy: &Policy, packet: Packet, demanded: Demanded
     ) {
@@ -55,7 +56,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// The index of the policy that the node has leased in place of its own. What a packet asks that is about to be charged is counted.
+    /// The index of the node's leased policy, which replaces its own. Counts the demand of a packet
+    /// that is about to be charged.
     pub fn leased_by_node(policy: &Policy, is_charged: bool; arrival) -> u32 {
         let key = node_key(policy.scope());
         let leased = leased(&key, arrival.at);
@@ -103,7 +105,7 @@ fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
 
 #[inline(always)]
 fn make(key: &LogKey) -> Option<*mut Demand> {
-    // Where another CPU made it first, that one is found.
+    // If another CPU inserted it first, that one is found.
     let _ = DEMANDS.insert(key, maps::empty(), BPF_NOEXIST.into());
     DEMANDS.get_ptr_mut(key)
 }
@@ -124,7 +126,8 @@ fn add(demand: *mut Demand, policy: &Policy, arrival: &Arrival, is_refused: bool
 #[inline(always)]
 fn word(demand: *mut Demand, index: usize, is_refused: bool) -> *mut u64 {
     let first = if is_refused { LIMITS_MAX } else { 0 };
-    // SAFETY: a demand is two arrays of so many words, and the mask keeps the index within one.
+    // SAFETY: a demand consists of two arrays with this many words, and the mask keeps the index
+    // within one.
     unsafe {
         demand
             .cast::<u64>()

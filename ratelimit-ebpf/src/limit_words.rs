@@ -27,8 +27,8 @@ pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> 
     }
 }
 
-/// The subprogram for records of so many words: its argument says how long they are. The verifier of kernel 6.1 looks at all of them, and sees
-/// at once which are not called.
+/// The subprogram for records of this many words, as stated by its argument. The verifier of kernel
+/// 6.1 checks all of them, and sees at once which are not called.
 macro_rules! of_words {
     ($($function:ident = $words:literal),+) => {$(
         subprogram! {
@@ -80,14 +80,15 @@ subprogram! {
     }
 }
 
-/// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
+/// The subprogram of an algorithm. Its stack frame is as small as possible.
 macro_rules! of_algorithm {
     ($($function:ident = $algorithm:ident),+) => {$(
         subprogram! {
             /// [`charge::charge_word`] by the algorithm that a limit is known to have.
             pub fn $function(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
                 let step = |state| {
-                    // What a compiler knew to be the same at each attempt, it would keep on the stack.
+                    // The compiler would keep values that are the same in each attempt on the
+                    // stack.
                     let Some(algorithm) = hint::black_box(limit).$algorithm() else {
                         return Err(Denied);
                     };

@@ -1,7 +1,7 @@
 //! SYN cookies of the listeners of this host.
 //!
-//! What helpers read is copied to the stack. They want a TCP header of its true length as one piece, which a bound in a variable does
-//! not give for the packet itself.
+//! The arguments of helpers are copied to the stack. They require a TCP header of exact length in
+//! one piece, which a variable bound cannot prove for the packet itself.
 
 use core::mem::MaybeUninit;
 
@@ -25,13 +25,13 @@ const IPV6_BYTES: usize = 40;
 /// A TCP header without options, and with all that it can have.
 const TCP_BYTES: usize = 20;
 const TCP_BYTES_MAX: usize = 60;
-/// Where a TCP header says how many words of 4 bytes it has.
+/// The offset of the data offset in a TCP header.
 const WORDS: usize = 12;
 
 /// A network header without options, and the transport header right behind it: so both addresses and both ports are one piece.
 type Headers = [u64; (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8)];
 
-/// What a listener is asked.
+/// The request to a listener.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Question {
     /// For a cookie in answer to a SYN.
@@ -58,7 +58,8 @@ subprogram! {
     }
 }
 
-/// Asks the listener of the segment in this place. Answers a cookie, and the segment size above it, or 1; 0 where there is none.
+/// Asks the listener for the segment at this position. Returns a cookie with the segment size above
+/// it, or 1; 0 if there is no listener.
 #[inline(always)]
 fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) -> u64 {
     if is_ipv6 {
@@ -68,7 +69,7 @@ fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) ->
     }
 }
 
-/// The same behind a network header of `IP` bytes, in which the addresses stand behind `ENDS` bytes.
+/// Asks the listener behind a network header of `IP` bytes with the addresses at offset `ENDS`.
 #[inline(always)]
 fn ask_behind<const IP: usize, const ENDS: usize>(
     context: *mut xdp_md,

@@ -1,6 +1,7 @@
-//! The XDP program: it fetches the packet, the time and the tables for [`decide`], and acts on the answer.
+//! The XDP program: it fetches the packet, the time and the tables for [`decide`], and acts on the
+//! result.
 //!
-//! There is no policy in this crate; what a packet deserves is decided in `ratelimit-common`.
+//! This crate contains no policy; `ratelimit-common` decides about packets.
 #![no_std]
 #![no_main]
 #![expect(

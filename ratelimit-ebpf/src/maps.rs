@@ -62,8 +62,9 @@ type LookupCache = PerCpuArray<Cached, 1>;
 /// The longest extension header, and more than any header that is taken.
 const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
 
-/// A front that was copied. Behind its bytes stands nothing, only room. Of memory that is no packet, the verifier learns nothing from
-/// the comparison with its end, so wherever a cursor can come to must be there.
+/// The copied beginning of a frame, followed by unused room. For memory other than a packet, the
+/// verifier learns nothing from the comparison with its end, so everything that a cursor can reach
+/// must exist.
 #[repr(C)]
 pub struct Front {
     pub bytes: u64,
@@ -78,11 +79,12 @@ pub const SETTINGS: Single<Settings, { Direct::Settings as u8 }> = Single::new()
 #[btf_map]
 pub static OF_CPU: PerCpuArray<OfCpu, 1> = PerCpuArray::new();
 
-/// Policy index → its limits. Behind those that the lists and the settings name stand those of leases.
+/// Policy index → its limits. The policies of leases come after those of the lists and settings.
 #[btf_map]
 pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAPPED> = Array::new();
 
-/// What is suspended, by `layout::suspended` → until when. Everything passes until the first only where the settings say so.
+/// Suspended feature, by `layout::suspended` → the end. The first one, pass-all, counts only if the
+/// settings enable it.
 #[btf_map]
 pub static SUSPENDED_UNTIL: Array<u64, { suspended::COUNT as usize }> = Array::new();
 
@@ -118,11 +120,12 @@ pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
 #[map]
 pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
 
-/// Source and scope → the policies by which it is judged in place of its own, where the nodes of a cluster share that.
+/// Source and scope → its leased policies, if the nodes of a cluster share the limits.
 #[btf_map]
 pub static LEASES: HashMap<LogKey, Lease, { LEASES_MAX as usize }, ON_DEMAND> = HashMap::new();
 
-/// Source and scope → what it asked of such limits. Who was neither refused nor has a lease is not counted.
+/// Source and scope → its demand for such limits. Counted only for sources that were refused or
+/// have a lease.
 #[btf_map]
 pub static DEMANDS: LruHashMap<LogKey, Demand, { DEMANDS_MAX as usize }> = LruHashMap::new();
 
@@ -159,7 +162,7 @@ static COMPACT_V6: Compact = Array::new();
 #[btf_map]
 pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 
-/// As many zeros as the largest element has that the program inserts.
+/// Zeros for the largest element that the program inserts.
 type Zeros = Demand;
 
 /// Index 0 → zeros: a new element is copied from somewhere, and the stack is short.
@@ -171,11 +174,13 @@ pub fn empty<T: FromBytes>() -> &'static T {
     const {
         assert!(size_of::<T>() <= size_of::<Zeros>() && align_of::<T>() <= align_of::<Zeros>());
     }
-    // SAFETY: the value is as long and as aligned as a `T` at least, any bytes are one, and nobody writes them.
+    // SAFETY: the value is at least as long and as aligned as a `T`, any bytes are valid, and they
+    // are never written.
     unsafe { &*EMPTY.as_ptr().cast() }
 }
 
-/// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
+/// Index of a family → sources that got state, on this CPU. Those without state any more were
+/// evicted.
 #[btf_map]
 pub static INSERTED: PerCpuArray<u64, 2> = PerCpuArray::new();
 
@@ -234,11 +239,12 @@ pub static INTERFACES: Array<ByGeneration<InterfaceRule>, { INTERFACES_MAX as us
 /// The slot of an interface → the program that gets what passes there.
 pub type Next = ProgramArray<{ INTERFACES_MAX as usize }>;
 
-/// Those of frames that fit into one buffer.
+/// The next programs for frames in one buffer.
 #[btf_map]
 pub static NEXT: Next = Next::new();
 
-/// Those of frames that may take several: the kernel lets no program call one of the other kind.
+/// The next programs for frames in several buffers: a program can only call others of the same
+/// kind.
 #[btf_map]
 pub static NEXT_FRAGS: Next = Next::new();
 
@@ -250,7 +256,7 @@ pub const CHALLENGE: Single<ByGeneration<challenge::Rules>, { Direct::Challenge 
 #[btf_map]
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
-/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
+/// Index 0 → when the challenge began and ends, and the used parts of its budgets on all CPUs.
 pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as u8 }> =
     Single::new();
 
@@ -330,7 +336,7 @@ static SOURCE_MASK_V4: Constant<u32> = Constant::new(u32::MAX);
 #[unsafe(no_mangle)]
 static SOURCE_MASK_V6: Constant<[u64; 2]> = Constant::new([u64::MAX, 0]);
 
-/// What the program keeps for an address family.
+/// The maps of an address family.
 pub trait FamilyMaps: Address {
     const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
@@ -342,7 +348,7 @@ pub trait FamilyMaps: Address {
     const VERIFIED: &'static VerifiedSources<Self>;
     /// A word of the prefix-length filter in front of the lists.
     fn filter_word(index: u32) -> Option<&'static u64>;
-    /// The same, to write it.
+    /// A word of the prefix-length filter, for writing.
     fn filter_word_mut(index: u32) -> Option<*mut u64>;
     /// The bits of an address that make it a source.
     fn source_mask() -> Self;

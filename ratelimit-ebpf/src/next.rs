@@ -1,4 +1,4 @@
-//! The program of somebody else that gets what passes.
+//! The next program, which receives passed packets.
 
 use aya_ebpf::programs::XdpContext;
 
@@ -6,7 +6,7 @@ use ratelimit_common::features::{self, Feature};
 
 use crate::{interface, maps::Next};
 
-/// Leaves the packet to it. Comes back where there is none.
+/// Passes the packet to it. Returns if there is none.
 #[inline(always)]
 pub fn call(context: &XdpContext, next: &Next) {
     if features::is_enabled::<{ Feature::Next as u8 }>() {

@@ -77,7 +77,7 @@ fn set_of_this_cpu<A: FamilyMaps>(source: &A) -> Option<&'static mut [Refused<A>
     // SAFETY: the helper has no conditions.
     let cpu = unsafe { bpf_get_smp_processor_id() } as u32;
     let set = A::REFUSED.get_ptr_mut(set_of(source, cpu, REFUSED_SETS.get()))?;
-    // SAFETY: the set belongs to this CPU. Where programs interrupt each other, a count may be lost or told of another source; no
-    // packet is judged by it there.
+    // SAFETY: the set belongs to this CPU. If programs can interrupt each other, a count may be
+    // lost or reported for another source; no packet is judged by it there.
     Some(unsafe { &mut *set })
 }

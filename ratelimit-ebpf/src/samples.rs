@@ -1,4 +1,4 @@
-//! Sends the front of one packet in so many to user space, while the settings ask for it.
+//! Sends samples of packets to user space, while the settings request them.
 
 use aya_ebpf::{
     bindings::{BPF_RB_NO_WAKEUP, xdp_md},
@@ -34,7 +34,8 @@ subprogram! {
         let Some(countdown) = COUNTDOWN.first_ptr() else {
             return;
         };
-        // SAFETY: it belongs to this CPU. Where programs interrupt each other, a sample may stand for a few packets too many or too few.
+        // SAFETY: it belongs to this CPU. If programs can interrupt each other, a sample may
+        // represent a few packets too many or too few.
         let countdown = unsafe { &mut *countdown };
         let Some(packets) = countdown.count() else {
             return;
@@ -73,7 +74,7 @@ subprogram! {
     }
 }
 
-/// What the front of a packet begins with: the front of one inside of a tunnel begins with itself.
+/// The first header of a sample: for a packet inside a tunnel, its own.
 #[inline(always)]
 pub fn link_layer(inner: Inner) -> LinkLayer {
     if inner.offset() == 0 {
@@ -91,7 +92,7 @@ pub fn frame_bytes(context: *mut xdp_md, inner: Inner) -> u32 {
     bytes.saturating_sub(inner.offset().into())
 }
 
-/// Reads the first of so many bytes; answers whether they could be read.
+/// Reads the first bytes, and returns whether that succeeded.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ impl<T, const MAP: u8> Single<T, MAP> {
         direct::address::<MAP>().cast()
     }
 
-    /// The element, where nobody writes it in place.
+    /// The element, if it is never written in place.
     #[inline(always)]
     pub fn get(&self) -> &'static T {
         // SAFETY: the program keeps the map, whose element is a `T`, and whose memory is aligned for any.

@@ -1,4 +1,4 @@
-//! What a check has worked out.
+//! The results of a check.
 
 use ratelimit_common::{
     charge::{Step, Steps},
@@ -7,8 +7,8 @@ use ratelimit_common::{
 
 use crate::{first::First as _, interruption::Claimed, maps::STEPS};
 
-/// The steps of the packet that this CPU is at. They are no part of the stack, of which there is too little; and what a map
-/// holds the verifier does not follow.
+/// The steps of this CPU's current packet. They are not on the stack, which is too small; and the
+/// verifier does not track values in a map.
 pub struct MapSteps(*mut Claimed<[Step; LIMITS_MAX]>);
 
 impl MapSteps {

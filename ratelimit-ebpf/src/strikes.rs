@@ -1,4 +1,4 @@
-//! How often a source was refused by a policy that bans, and the bans that follow.
+//! Counts refusals by policies that ban, and the resulting bans.
 
 use core::ptr;
 
@@ -58,7 +58,7 @@ impl StrikeBits {
     fn at(self, at: Instant) -> Strike<'static> {
         Strike {
             at,
-            // Who needs the frame reads it from the context.
+            // The frame is read from the context if needed.
             frame: Cursor::new(&[]),
             limit: self.0 as u8,
             may_ban: self.0 >> 8 & 1 != 0,
@@ -77,7 +77,7 @@ pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
 fn find<A: FamilyMaps>(source: &A) -> Option<*mut u64> {
     A::STRIKES.get_ptr_mut(source).or_else(|| {
         let empty = maps::empty();
-        // Where another CPU inserted the source in between, that one is found.
+        // If another CPU inserted the source first, that one is found.
         let _ = A::STRIKES.insert(source, empty, BPF_NOEXIST.into());
         A::STRIKES.get_ptr_mut(source)
     })

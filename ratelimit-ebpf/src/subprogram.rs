@@ -1,8 +1,9 @@
-//! What the program does in subprograms.
+//! Subprograms of the program.
 //!
-//! A function that BTF calls global is verified by itself, once, and not along every path that leads to it (kernel commit
-//! 51c39bb1d5d1). Its memory is described by the types of its arguments (commit e5069b9c23b3), which may be null. And its
-//! stack is its own. It takes at most five numbers and answers one: [`Passed`] turns what each of them means into a number and back.
+//! A function that BTF marks as global is verified separately, once, and not along every path that
+//! leads to it (kernel commit 51c39bb1d5d1). Its memory is described by the types of its arguments
+//! (commit e5069b9c23b3), which may be null. And it has its own stack frame. It takes at most five
+//! numbers and returns one: [`Passed`] converts values to numbers and back.
 
 /// Defines a function whose body is a subprogram: `fn name(arguments) -> Answer { body }`.
 ///
@@ -118,14 +119,15 @@ use ratelimit_common::{Address, Arrival, ClassSet, Instant, Settings};
 
 pub use self::passed::Passed;
 
-/// The settings of a packet stand above its size, and its classes above them.
+/// The settings of a packet are above its size, and its classes above them.
 const SETTINGS_SHIFT: u32 = 24;
 const CLASSES_SHIFT: u32 = 32;
 
 /// No buffer is as long.
 const BYTES: u32 = (1 << SETTINGS_SHIFT) - 1;
 
-/// An [`Arrival`] without its time in one argument: the size of a packet, what limits ask of its settings, and its classes.
+/// An [`Arrival`] without its time in one argument: the size of a packet, the flags for limits, and
+/// its classes.
 #[derive(Clone, Copy)]
 pub struct Packet(u64);
 
@@ -150,10 +152,10 @@ impl Packet {
     }
 }
 
-/// What a subprogram answered.
+/// The result of a subprogram.
 #[inline(always)]
 pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
-    // SAFETY: a number is unpacked to what was packed.
+    // SAFETY: the number was packed from a valid value.
     unsafe { T::unpack(opaque(answer)).unwrap_unchecked() }
 }
 

@@ -26,7 +26,7 @@ impl Refusal {
 #[repr(transparent)]
 pub struct Outcome(u32);
 
-/// The index of a limit stands below the reason.
+/// The index of a limit is below the reason.
 const LIMIT_BITS: u32 = 8;
 const LIMIT_MASK: u32 = (1 << LIMIT_BITS) - 1;
 /// The reason, plus one.
@@ -50,7 +50,7 @@ impl Outcome {
     /// The source needed state, and there was no budget for it; see [`new_sources`](crate::new_sources).
     pub const OVER_BUDGET: Self = Self::refused(DropReason::NewSources, 0);
 
-    /// The same where such packets pass.
+    /// Over budget, where such packets pass.
     pub const OVER_BUDGET_PASSED: Self = Self(2);
 
     /// A class is exempt from limits.
@@ -146,7 +146,7 @@ impl Outcome {
         })
     }
 
-    /// The same with `reason` in place of [`DropReason::Limited`].
+    /// Replaces [`DropReason::Limited`] by `reason`.
     #[inline(always)]
     pub const fn by(self, reason: DropReason) -> Self {
         if self.is_limited() {
@@ -170,7 +170,7 @@ impl Outcome {
         }
     }
 
-    /// The same refusal by the limit at `index`.
+    /// Names the limit at `index` as the refusing one.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,

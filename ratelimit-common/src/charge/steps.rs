@@ -1,4 +1,4 @@
-//! Charging limits that are all words: what the check has worked out is what the charge puts in place.
+//! Charges limits that all have one word: the charge writes the words that the check has computed.
 
 use core::hint;
 
@@ -11,7 +11,7 @@ use crate::{
     limit::LIMITS_MAX,
 };
 
-/// What a packet does to the word of a limit.
+/// The effect of a packet on the word of a limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 pub struct Step {
@@ -19,7 +19,7 @@ pub struct Step {
     pub word: u64,
     /// The one that is to take its place.
     pub next: u64,
-    /// Where it stands, if that was looked for.
+    /// The slot, if it was looked up.
     pub slot: u64,
 }
 
@@ -34,7 +34,7 @@ impl Step {
         }
     }
 
-    /// A packet of `cost` charged to `word`, which stands in `slot`; `None` when there is no room.
+    /// Charges a packet of `cost` to `word`, in slot `slot`. `None` if there is no room.
     #[inline(always)]
     pub fn plan(limit: &Limit, arrival: &Arrival, cost: u64, word: u64, slot: u64) -> Option<Self> {
         let next = limit.algorithm().step(word, arrival.at, cost).ok()?;

@@ -330,7 +330,7 @@ impl Words for &Overtaken {
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
         if self.index.get() == Some(index) {
             self.index.set(None);
-            // The same packet on the other CPU: what this one was about to put there.
+            // The other CPU charges the same packet first.
             self.words.0[index].store(new, Relaxed);
         }
         (&self.words).compare_exchange(index, current, new)

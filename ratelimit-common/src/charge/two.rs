@@ -1,27 +1,28 @@
-//! Charging two limits that are words, per second and per hour say, as most policies of several limits have. It is written out, so that
-//! nothing is kept in memory between the check and the charge, and what is far away is fetched at once.
+//! Charges two limits with one word each, for example per second and per hour, as in most policies
+//! with several limits. It is written out so that nothing is kept in memory between the check and
+//! the charge, and both words are fetched in parallel.
 
 use crate::{Arrival, Instant, Limit, Policy, charge::outcome::Outcome};
 
-/// Where a source has the words of its limits.
+/// The words of a source's limits.
 pub trait Places {
-    /// A word, where it stands.
+    /// A word in place.
     type Place: Place;
 
     /// The word of the limit at `index`; `None` when the source has none.
     fn find(&self, index: usize, limit: &Limit) -> Option<Self::Place>;
 }
 
-/// The word of a limit, where it stands.
+/// The word of a limit, in place.
 pub trait Place {
     /// The word.
     fn word(&self) -> u64;
 
-    /// Puts `new` in place of `current`.
+    /// Replaces `current` by `new`.
     ///
     /// # Errors
     ///
-    /// The word that stands there in truth.
+    /// The current word.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
 
     /// Charges `cost` to it, however often that takes. The outcome does not name the limit.

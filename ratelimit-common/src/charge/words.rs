@@ -1,4 +1,4 @@
-//! The state of one source, and what a limit makes of it.
+//! The state of a source, for its limits.
 
 use crate::{
     DropReason, Instant, Limit, Policy,
@@ -18,11 +18,11 @@ pub trait Words {
     /// The word at `index`, which is below [`LIMITS_MAX`](crate::limit::LIMITS_MAX).
     fn load(&self, index: usize) -> u64;
 
-    /// Puts `new` at `index` if `current` stands there.
+    /// Writes `new` at `index` if the current word is `current`.
     ///
     /// # Errors
     ///
-    /// The word that stands there in truth.
+    /// The current word.
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
 
     /// Whether there is a word at `index`. Limits behind the last one are not judged: while records are made larger, the program that
@@ -38,7 +38,8 @@ pub trait Words {
         None
     }
 
-    /// The ring of the limit at `index`, made if there is none; `None` when there is no room for it.
+    /// Returns the ring of the limit at `index`, and creates it if necessary. `None` if there is no
+    /// room.
     #[inline(always)]
     fn make_ring(&self, index: usize) -> Option<Self::Ring> {
         self.ring(index)

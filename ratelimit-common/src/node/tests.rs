@@ -15,7 +15,7 @@ use crate::{
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A share that lasted a tick longer than its window would come on top of what the next one admits.
+/// If a share lasted a tick longer than its window, it would add to the amount of the next one.
 #[test]
 fn a_share_ends_with_the_window_that_it_was_drawn_from() {
     const AMOUNT: u64 = 134_000_000;
@@ -61,7 +61,7 @@ proptest! {
         }
     }
 
-    /// The same of sliding windows: what is drawn in one of them is not spent in the next.
+    /// For sliding windows too, a share drawn in one window is not spent in the next.
     #[test]
     fn no_sliding_window_admits_more_than_the_limit(
         amount in prop_oneof![1u64..300, 1u64..134_000_000], cpus in 1usize..6, start: u32,
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// Whatever comes first, and although CPUs draw shares: what is kept for some is never spent by the rest.
+/// In any order, and although CPUs draw shares, the rest never spend the reserve.
 #[test]
 fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all() {
     const AMOUNT: u64 = 100_000;
@@ -121,7 +121,8 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
     }
 }
 
-/// What the verified and the rest get in eight seconds, from the third on, where each sends so many in a second, evenly.
+/// Returns what verified sources and the rest get in eight seconds, from the third on, if each
+/// sends this many packets per second, evenly.
 fn admitted_of_both(algorithm: Algorithm, [verified, rest]: [u64; 2]) -> [u64; 2] {
     let node = Machine::new(algorithm, 2);
     let mut packets = Vec::new();
@@ -139,7 +140,8 @@ fn admitted_of_both(algorithm: Algorithm, [verified, rest]: [u64; 2]) -> [u64; 2
     admitted
 }
 
-/// Where verified sources ask for ten times the limit, the rest get what comes free in their turns. Nothing is lost by that.
+/// If verified sources demand ten times the limit, the rest get the capacity that becomes free in
+/// their turns. Nothing is lost by that.
 #[test]
 fn the_rest_get_a_floor_where_verified_sources_ask_for_all() {
     const AMOUNT: u64 = 1_600;
@@ -161,7 +163,7 @@ fn the_rest_get_a_floor_where_verified_sources_ask_for_all() {
     }
 }
 
-/// Who floods gets nothing of what verified sources ask for, as long as that is less than all.
+/// A flood takes nothing from verified sources as long as they demand less than everything.
 #[test]
 fn verified_sources_lose_nothing_to_the_turns_of_the_rest() {
     const AMOUNT: u64 = 1_600;
@@ -208,11 +210,11 @@ fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
     let leaving = arrival(Settings::default().leaving_reserve());
     assert_eq!(spent(&policy, &leaving), NOT_DRAWN);
     assert_eq!(spent(&policy.for_destination(), &leaving), Outcome::PASSED);
-    // Of those who share a limit, or have one for each source there.
+    // Policies that nodes share, or with limits for each source.
     for policy in [policy.on_terms(1), policy.with_further(3)] {
         assert_eq!(spent(&policy, &plain), NOT_DRAWN);
     }
-    // One that is not drawn keeps what was drawn of the other.
+    // If one share does not suffice, the other one is kept.
     let before = machine.shares[0].get();
     let other = policy.on_terms(1);
     assert_eq!(
@@ -231,7 +233,7 @@ fn of_the_limits_of_a_destination_nothing_is_kept() {
     assert_eq!(admitted.count(), 1_000);
 }
 
-/// Two destinations may have one place for their shares. What one of them has drawn is not lost to the other.
+/// Two destinations may have the same slot for shares. The share of one is not lost to the other.
 #[test]
 fn destinations_that_share_a_place_each_admit_their_limit() {
     const AMOUNT: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! The answer in place of the question: a SYN-ACK with a cookie, or a DNS answer with TC set.
+//! Overwrites the question with the answer: a SYN-ACK with a cookie, or a DNS answer with TC set.
 
 use aya_ebpf::{
     bindings::{
@@ -120,7 +120,7 @@ subprogram! {
 }
 
 subprogram! {
-    /// [`answer::sum`] of so many bytes so far behind the front of the frame.
+    /// [`answer::sum`] of `bytes` bytes at an offset of the frame.
     fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
         let packet = XdpContext::new(context);
         let (mut cursor, _) = frame::again(&packet);
@@ -177,16 +177,16 @@ subprogram! {
     }
 }
 
-/// Cuts a frame, of which so many bytes were written, and sends it back.
+/// Cuts a frame to the written bytes, and sends it back.
 #[inline(always)]
 fn send_back(context: *mut xdp_md, bytes: u16) -> u32 {
     let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
     if excess > 0 {
-        // SAFETY: the helper changes the frame that the context describes. Where it refuses, the rest is padding.
+        // SAFETY: the helper changes the frame of the context. If it refuses, the rest is padding.
         unsafe { bpf_xdp_adjust_tail(context, excess.wrapping_neg()) };
     }
     XDP_TX
 }
 
-/// What Ethernet sends at least, without the checksum.
+/// The minimum length of an Ethernet frame, without the checksum.
 const FRAME_BYTES_MIN: u32 = 60;

@@ -1,4 +1,5 @@
-//! What subprograms take and answer: numbers, and pointers to memory that the verifier knows the type of.
+//! The arguments and results of subprograms: numbers, and pointers to memory whose type the
+//! verifier knows.
 
 use core::ptr;
 
@@ -33,10 +34,11 @@ use crate::{
 
 /// A value that is passed to a subprogram, or answered by one.
 pub trait Passed: Sized {
-    /// What the verifier sees of it.
+    /// The type that the verifier sees.
     type Raw;
 
-    /// What a subprogram answers that was given a null pointer, which does not happen: the verifier asks for it.
+    /// The result of a subprogram for a null pointer. That never happens, but the verifier requires
+    /// the check.
     const NOTHING: u64 = 0;
 
     fn pack(self) -> Self::Raw;
