@@ -93,10 +93,11 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Copies the object without its DWARF, which is nine tenths of it: the kernel reads types and source lines from BTF.
+/// Copies the object without its DWARF, which is nine tenths of it: the kernel reads types and
+/// source lines from BTF.
 ///
-/// One name is changed to one that the kernel's BTF check accepts: aya-log's level is a `MaybeUninit<u8>`, a union, and
-/// bpf-linker renames structs only.
+/// One name is changed to one that the kernel's BTF check accepts: aya-log's level is a
+/// `MaybeUninit<u8>`, a union, and bpf-linker renames structs only.
 fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     const REFUSED: &[u8] = b"MaybeUninit<u8>";
     const TAKEN: &[u8] = b"MaybeUninit_u8_";
@@ -134,7 +135,8 @@ fn logs() -> bool {
     env::var("PROFILE").is_ok_and(|profile| profile == "debug") && !is_off
 }
 
-/// The compiler of the outer build where it has the sources of `core`, otherwise that of the distribution where it has them.
+/// The compiler of the outer build where it has the sources of `core`, otherwise that of the
+/// distribution where it has them.
 fn rustc_with_sources() -> Result<PathBuf, String> {
     let outer = PathBuf::from(variable("RUSTC")?);
     [outer, PathBuf::from("/usr/bin/rustc")]
@@ -166,9 +168,9 @@ fn missing(what: &str) -> String {
     )
 }
 
-/// A directory of its own, as the outer cargo holds the lock of the usual one until this script ends. It is a neighbour of
-/// the directories of all build scripts: `cargo build`, `cargo clippy` and `cargo test` have an `OUT_DIR` each, and `core`
-/// is built once for all.
+/// A directory of its own, as the outer cargo holds the lock of the usual one until this script
+/// ends. It is a neighbour of the directories of all build scripts: `cargo build`, `cargo clippy`
+/// and `cargo test` have an `OUT_DIR` each, and `core` is built once for all.
 fn target_dir(out_dir: &Path) -> PathBuf {
     let build_scripts = out_dir.ancestors().nth(2).unwrap_or(out_dir);
     build_scripts.join("bpf-object")

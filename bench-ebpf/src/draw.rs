@@ -12,6 +12,7 @@ pub struct Draw {
     pub mask: u32,
     /// The interface on which `send` sends.
     pub interface: u32,
-    /// The sum of the IPv4 header's 16-bit words with neither checksum nor source, folded to 16 bits.
+    /// The sum of the IPv4 header's 16-bit words with neither checksum nor source, folded to 16
+    /// bits.
     pub header_sum: u32,
 }

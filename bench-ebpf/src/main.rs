@@ -92,7 +92,8 @@ pub fn send(context: XdpContext) -> u32 {
     put_on_the_wire(&context).unwrap_or(XDP_ABORTED)
 }
 
-/// The same of a TCP segment whose checksum is right for each source: its sequence number takes back what the source adds.
+/// The same of a TCP segment whose checksum is right for each source: its sequence number takes
+/// back what the source adds.
 #[xdp]
 pub fn send_syn(context: XdpContext) -> u32 {
     let action = put_on_the_wire(&context);

@@ -1,7 +1,9 @@
-//! A limiter written by hand for one configuration: a fixed window for each source, bans behind a filter, counters of each CPU, the
-//! coarse clock, and a budget for new sources. The product is measured beside it.
+//! A limiter written by hand for one configuration: a fixed window for each source, bans behind a
+//! filter, counters of each CPU, the coarse clock, and a budget for new sources. The product is
+//! measured beside it.
 //!
-//! It knows IPv4 and IPv6 over Ethernet and nothing else: its constants are the configuration, and nothing can be changed, read or reported.
+//! It knows IPv4 and IPv6 over Ethernet and nothing else: its constants are the configuration, and
+//! nothing can be changed, read or reported.
 
 use core::{arch::asm, mem::offset_of};
 

@@ -16,8 +16,8 @@ const SEQUENCE_OFFSET: usize = 38;
 #[btf_map]
 static DRAW: PerCpuArray<Draw, 1> = PerCpuArray::new();
 
-/// Writes the next source into the packet. The generator is the congruential one of Knuth's MMIX, of which the upper half of
-/// the state is taken: any number of sources costs the same.
+/// Writes the next source into the packet. The generator is the congruential one of Knuth's MMIX,
+/// of which the upper half of the state is taken: any number of sources costs the same.
 #[inline(always)]
 pub fn draw(context: &XdpContext) -> Option<&'static Draw> {
     let draw = DRAW.get_ptr_mut(0)?;
@@ -42,7 +42,8 @@ pub fn write_checksum(context: &XdpContext, draw: &Draw) -> Option<()> {
     write(context, CHECKSUM_OFFSET, (!(folded as u16)).to_be_bytes())
 }
 
-/// Writes the complement of the source into the sequence number of a TCP segment behind an IPv4 header without options.
+/// Writes the complement of the source into the sequence number of a TCP segment behind an IPv4
+/// header without options.
 #[inline(always)]
 pub fn balance(context: &XdpContext) -> Option<()> {
     let source = read(context)?;

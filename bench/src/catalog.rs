@@ -134,7 +134,8 @@ fn on_two_cpus(mut scenario: Scenario, reason: &'static str) -> Scenario {
     scenario
 }
 
-/// A flood has an installation to itself: it evicts other sources. Over the default budget of `lru`, it passes without state.
+/// A flood has an installation to itself: it evicts other sources. Over the default budget of
+/// `lru`, it passes without state.
 fn flood(store: Store) -> Scenario {
     let scenario = Scenario::new(store, "pass", policy(WIDE));
     let mut scenario = scenario.new_sources(NewSources::Default);

@@ -1,5 +1,6 @@
-//! The control plane at size: how long a million prefixes take into the kernel, a start with a million bans, one ban. Also what
-//! the daemon's part costs in memory, and whether packets are slower while a list is replaced.
+//! The control plane at size: how long a million prefixes take into the kernel, a start with a
+//! million bans, one ban. Also what the daemon's part costs in memory, and whether packets are
+//! slower while a list is replaced.
 
 mod api;
 
@@ -179,7 +180,8 @@ fn report_time(what: &str, start: (Instant, f64)) -> Result<()> {
     Ok(())
 }
 
-/// The time on the clock, and what CPUs spent on it: other programs may have had the rest, and several threads worked at a time.
+/// The time on the clock, and what CPUs spent on it: other programs may have had the rest, and
+/// several threads worked at a time.
 fn report(what: &str, wall: Duration, cpu_nanos: f64) {
     let (wall, cpu) = (wall.as_secs_f64(), cpu_nanos / 1e9);
     println!("{what}: {wall:.2} s, {cpu:.2} s on CPUs");

@@ -1,4 +1,5 @@
-//! The figures in `docs/performance.md` and `docs/limits.md`, between two markers, and the plot beside them.
+//! The figures in `docs/performance.md` and `docs/limits.md`, between two markers, and the plot
+//! beside them.
 
 use std::{
     fs,

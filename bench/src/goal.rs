@@ -14,7 +14,8 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The figure that the goal is, from the ratios of other cases; `None` when that case was not measured.
+    /// The figure that the goal is, from the ratios of other cases; `None` when that case was not
+    /// measured.
     pub fn figure(&self, ratio_of: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         match self {
             Self::AtMost(figure) => Some(*figure),

@@ -56,7 +56,8 @@ pub struct Row {
     /// For each round: the web traffic of users as a part of that without a flood and limiter, and
     /// the same for DNS.
     parts: [Vec<f64>; 2],
-    /// For each round: how long users of the web waited that were served, a half of them and 99 %, in milliseconds.
+    /// For each round: how long users of the web waited that were served, a half of them and 99 %,
+    /// in milliseconds.
     waits: [Vec<f64>; 2],
     /// For each round: how many CPUs were busy, with servers, users and flood.
     cpus: Vec<f64>,
@@ -76,7 +77,8 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
     };
     floods.retain(|flood| *flood != Flood::Captured || captured.is_some());
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
-    // Servers, users and floods too, which are made by this thread: what else this machine does is no part of a figure.
+    // Servers, users and floods too, which are made by this thread: what else this machine does is
+    // no part of a figure.
     harness::come_first()?;
     let mut sender = Sender::new(object, captured)?;
     let contenders = Kind::ALL.map(|kind| {

@@ -72,7 +72,8 @@ pub fn measure(
     Ok(())
 }
 
-/// The budget for new sources: the default of the product in a flood, and none elsewhere, as in its cases.
+/// The budget for new sources: the default of the product in a flood, and none elsewhere, as in its
+/// cases.
 const fn new_sources(sources: Sources) -> u32 {
     match sources {
         Sources::Flood => 16_384,

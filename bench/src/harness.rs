@@ -1,4 +1,5 @@
-//! The harness: a program that draws a source, writes it into the packet, and calls the program under test.
+//! The harness: a program that draws a source, writes it into the packet, and calls the program
+//! under test.
 
 use std::{fs, mem::MaybeUninit, sync::Barrier, thread};
 
@@ -111,7 +112,8 @@ fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<Run> {
     })
 }
 
-/// Lets other programs wait for this thread where they share its CPU: their traces in the caches are no part of a figure.
+/// Lets other programs wait for this thread where they share its CPU: their traces in the caches
+/// are no part of a figure.
 pub fn come_first() -> Result<()> {
     // SAFETY: takes no pointers; 0 is this thread.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

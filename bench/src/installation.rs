@@ -1,4 +1,5 @@
-//! The product as it is installed: its object, loaded and filled by its own control plane, on an interface of a lab.
+//! The product as it is installed: its object, loaded and filled by its own control plane, on an
+//! interface of a lab.
 
 use std::{
     fmt::Write,

@@ -11,8 +11,8 @@ use crate::traffic::{FIRST, ipv4, ipv6};
 /// /24.
 const NEIGHBOUR: u32 = FIRST | 0xff00;
 
-/// `count` prefixes of a family that hold an address (a /64) up to 256 addresses (/64s). They cover one and a third percent
-/// of a flood when they are a million, and not the hot source.
+/// `count` prefixes of a family that hold an address (a /64) up to 256 addresses (/64s). They cover
+/// one and a third percent of a flood when they are a million, and not the hot source.
 pub fn random(family: IpFamily, count: usize) -> Vec<Prefix> {
     let mut rng = Rng::with_seed(7);
     let mut prefixes = HashSet::with_capacity(count);

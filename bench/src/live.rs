@@ -210,8 +210,8 @@ fn set_goals(sources: Sources, rows: &mut [LiveRow]) {
     }
 }
 
-/// The part of an empty drop, and the multiple of the others. An LRU hash map is only to be ahead of them where it does not fit
-/// into the caches, or evicts.
+/// The part of an empty drop, and the multiple of the others. An LRU hash map is only to be ahead
+/// of them where it does not fit into the caches, or evicts.
 fn goals(store: Store, sources: Sources) -> (Option<f64>, f64) {
     match (store, sources) {
         (_, Sources::Hot) => (Some(OF_EMPTY_DROP), OF_OTHERS),

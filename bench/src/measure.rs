@@ -17,7 +17,8 @@ use crate::{
 const XDP_PASS: u32 = 2;
 /// Packets that each source sends, on average, before anything is measured.
 const WARM_UP: u64 = 4;
-/// The part of the packets that must get the verdict that a case is named after: a flood meets a few bans.
+/// The part of the packets that must get the verdict that a case is named after: a flood meets a
+/// few bans.
 const EXPECTED_PART: f64 = 0.95;
 /// The attempts of a run on several CPUs.
 const ATTEMPTS: usize = 5;
@@ -236,7 +237,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Whether the packets of a run got the verdict that the case is about: a figure of anything else would mislead.
+    /// Whether the packets of a run got the verdict that the case is about: a figure of anything
+    /// else would mislead.
     #[expect(clippy::cast_precision_loss, reason = "millions")]
     fn check(&self, before: (u64, u64), after: (u64, u64)) -> Result<()> {
         let (expected, all) = (after.0 - before.0, after.1 - before.1);

@@ -35,7 +35,8 @@ pub struct Scenario {
 pub enum NewSources {
     /// The default of the store.
     Default,
-    /// More than come, where the store has a budget by default: known sources pay for one, and all sources become known.
+    /// More than come, where the store has a budget by default: known sources pay for one, and all
+    /// sources become known.
     Ample,
     /// Any number.
     Unlimited,

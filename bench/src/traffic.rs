@@ -16,7 +16,8 @@ pub const FIRST: u32 = 0x0a00_0000;
 /// The source of packets in tunnels.
 const INSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
-/// Bytes of the frames: the smallest that Ethernet has, without the checksum, and room for a UDP header over IPv6.
+/// Bytes of the frames: the smallest that Ethernet has, without the checksum, and room for a UDP
+/// header over IPv6.
 const FRAME_BYTES: usize = 62;
 
 /// The number of sources.

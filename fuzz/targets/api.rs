@@ -1,4 +1,5 @@
-//! Any bytes are a request, or are refused. A request that was understood means the same when it is written and read again.
+//! Any bytes are a request, or are refused. A request that was understood means the same when it is
+//! written and read again.
 
 #![no_main]
 

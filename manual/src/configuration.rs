@@ -1,4 +1,5 @@
-//! `ratelimit.toml(5)`, from the configuration that is shipped: its comments are the text, its lines the examples.
+//! `ratelimit.toml(5)`, from the configuration that is shipped: its comments are the text, its
+//! lines the examples.
 
 use roff::{Roff, roman};
 
@@ -7,10 +8,12 @@ use crate::{DATE, MANUAL, SOURCE};
 /// The first line of the page.
 const ABOUT: &str = "ratelimit.toml - configuration of ratelimitd(8)";
 
-/// Characters of a line of prose that ends because it is full. A shorter one ends because something else begins.
+/// Characters of a line of prose that ends because it is full. A shorter one ends because something
+/// else begins.
 const WHOLE_LINE: usize = 80;
 
-/// A line of the configuration: prose behind "# ", or what is written in a file, where "#" without a blank begins an example.
+/// A line of the configuration: prose behind "# ", or what is written in a file, where "#" without
+/// a blank begins an example.
 enum Line<'a> {
     Prose(&'a str),
     Written(&'a str),
@@ -81,7 +84,8 @@ pub fn page(file: &str) -> String {
     roff.to_roff()
 }
 
-/// The lines of a file. In a list that is open, each is written: a limit behind `#` is an example, too.
+/// The lines of a file. In a list that is open, each is written: a limit behind `#` is an example,
+/// too.
 fn lines(file: &str) -> Vec<Line<'_>> {
     let mut is_open = false;
     let lines = file.lines().map(|line| {
@@ -96,7 +100,8 @@ fn lines(file: &str) -> Vec<Line<'_>> {
     lines.collect()
 }
 
-/// Whether a line of prose begins with what it explains: `protocol: "tcp"`, `icmp_type, length (bytes), ttl: a number`, `match = `.
+/// Whether a line of prose begins with what it explains: `protocol: "tcp"`,
+/// `icmp_type, length (bytes), ttl: a number`, `match = `.
 fn is_of_key(text: &str) -> bool {
     let end = text.find(": ").or_else(|| text.find(" = "));
     let Some(keys) = end.and_then(|end| text.get(..end)) else {

@@ -1,6 +1,7 @@
 //! The manual pages, made from the help of the commands and from the configuration that is shipped.
 //!
-//! They are committed in `contrib/man`, where a package takes them from. The tests of each command [check](committed) its pages.
+//! They are committed in `contrib/man`, where a package takes them from. The tests of each command
+//! [check](committed) its pages.
 
 mod command;
 #[cfg(test)]

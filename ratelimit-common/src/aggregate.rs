@@ -1,4 +1,5 @@
-//! Limits of the wider prefixes around a source, so that a flood that is spread over a subnet is limited as one.
+//! Limits of the wider prefixes around a source, so that a flood that is spread over a subnet is
+//! limited as one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -44,8 +45,8 @@ impl Aggregates {
 
     /// The prefix at `index`; `None` past the last.
     ///
-    /// Each is named by a constant. The verifier of kernel 6.1 learns nothing about `index` when it is compared with `len`,
-    /// and takes no address on the stack that it cannot bound.
+    /// Each is named by a constant. The verifier of kernel 6.1 learns nothing about `index` when it
+    /// is compared with `len`, and takes no address on the stack that it cannot bound.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<Aggregate> {
         if index >= usize::from(self.len) {

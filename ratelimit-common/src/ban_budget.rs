@@ -29,7 +29,8 @@ const SLOT_BITS: u32 = 5;
 /// Slots before its own that a ban looks at: a minute is 27.94 slots long.
 const BEHIND: u64 = 28;
 
-/// Slots after its own in which a ban may find others: its time was read somewhat before. With its own they are the ring.
+/// Slots after its own in which a ban may find others: its time was read somewhat before. With its
+/// own they are the ring.
 const AHEAD: u64 = 3;
 const _: () = assert!(BEHIND + 1 + AHEAD == SLOTS as u64);
 
@@ -132,8 +133,8 @@ pub trait BanSlots: Ring {
     }
 }
 
-/// The bans that may lie within a minute of one in `slot`. As many as there can be where others were made so much later that their
-/// slots may have taken the place of these.
+/// The bans that may lie within a minute of one in `slot`. As many as there can be where others
+/// were made so much later that their slots may have taken the place of these.
 #[inline(always)]
 pub fn taken(slots: &impl Ring, slot: Slot) -> u64 {
     let (mut taken, mut last) = (0u64, 0);
@@ -295,8 +296,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a log of all bans: never more than `most` within a minute, and none is refused unless there were as many
-        /// within 62.3 s.
+        /// Against a log of all bans: never more than `most` within a minute, and none is refused
+        /// unless there were as many within 62.3 s.
         #[test]
         fn no_minute_has_more_and_none_is_refused_without_reason(
             most in 1u32..12,

@@ -55,7 +55,8 @@ impl Classified {
     };
 }
 
-/// Classifies the packet in `frame`, a cursor at its front, whose upper layer is `upper`, for the policy at `policy`.
+/// Classifies the packet in `frame`, a cursor at its front, whose upper layer is `upper`, for the
+/// policy at `policy`.
 #[inline(always)]
 pub fn classify(
     frame: Cursor<'_>,
@@ -112,7 +113,8 @@ pub fn classes(
         .difference(excluded(Property::Addresses, headers.addresses.bits()))
 }
 
-/// The classes that a packet does not belong to by where it goes: each octet excludes those whose prefixes have another one at its place.
+/// The classes that a packet does not belong to by where it goes: each octet excludes those whose
+/// prefixes have another one at its place.
 #[inline(always)]
 pub fn excluded_by_destination(frame: Cursor<'_>, tables: &impl Tables) -> ClassSet {
     let mut cursor = frame;

@@ -6,9 +6,10 @@ use zerocopy::{FromBytes, Immutable, Unaligned};
 
 /// Reads a packet from its front to its end.
 ///
-/// The verifier learns how much of a packet may be read only from a pointer that was compared with the packet's end. A
-/// slice keeps pointer and length apart and is refused. See the kernel's
-/// [XDP tutorial](https://github.com/xdp-project/xdp-tools/blob/v1.5.5/headers/xdp/parsing_helpers.h) for the C form.
+/// The verifier learns how much of a packet may be read only from a pointer that was compared with
+/// the packet's end. A slice keeps pointer and length apart and is refused. See the kernel's [XDP
+/// tutorial](https://github.com/xdp-project/xdp-tools/blob/v1.5.5/headers/xdp/parsing_helpers.h)
+/// for the C form.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     position: *const u8,
@@ -51,7 +52,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes of the whole frame as received, without the checksum, fragments of a jumbo frame included.
+    /// Bytes of the whole frame as received, without the checksum, fragments of a jumbo frame
+    /// included.
     #[inline(always)]
     pub const fn frame_bytes(&self) -> u32 {
         self.frame_bytes
@@ -81,7 +83,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next header, and the cursor behind it; `None`, and nothing moves, when the packet is too short.
+    /// The next header, and the cursor behind it; `None`, and nothing moves, when the packet is too
+    /// short.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "headers are short")]
     pub fn take<T: FromBytes + Immutable + Unaligned>(&mut self) -> Option<&'a T> {

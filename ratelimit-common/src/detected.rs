@@ -1,7 +1,9 @@
-//! Bans that a policy made, in the packet of the last strike, and that user space has not adopted yet.
+//! Bans that a policy made, in the packet of the last strike, and that user space has not adopted
+//! yet.
 //!
-//! They lie in a hash map of their own, by source. User space moves them to the lists, where manual bans are. So the map is
-//! nearly always empty, and a filter in front of it keeps traffic from being looked for there.
+//! They lie in a hash map of their own, by source. User space moves them to the lists, where manual
+//! bans are. So the map is nearly always empty, and a filter in front of it keeps traffic from
+//! being looked for there.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -105,7 +107,8 @@ pub const BITS: u32 = 1 << 15;
 
 const WORDS: usize = BITS as usize / 64;
 
-/// A Bloom filter with one hash: a clear bit means that its sources are not in the map. It has a power of two of words.
+/// A Bloom filter with one hash: a clear bit means that its sources are not in the map. It has a
+/// power of two of words.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Filter<const N: usize = WORDS> {

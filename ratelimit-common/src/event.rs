@@ -31,7 +31,8 @@ pub struct DropEvent {
     pub limit: u8,
     /// Always zero.
     pub reserved: u8,
-    /// The bytes of its frame, and of the packet inside where that is judged; 0 where they could not be read.
+    /// The bytes of its frame, and of the packet inside where that is judged; 0 where they could
+    /// not be read.
     pub frame_bytes: u32,
     /// The first header of the frame, one of [`link_layer`](crate::layout::link_layer).
     pub link_layer: u32,

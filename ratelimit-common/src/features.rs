@@ -1,7 +1,7 @@
 //! The features that a program is specialised for when it is loaded.
 //!
-//! A configuration uses few of the features, and one that it does not use costs no instruction. Each
-//! use of a feature is guarded by a branch, [`is_enabled`], that user space patches before the
+//! A configuration uses few of the features, and one that it does not use costs no instruction.
+//! Each use of a feature is guarded by a branch, [`is_enabled`], that user space patches before the
 //! program is loaded ([`specialise`]), like a static key of the kernel: to one that the verifier
 //! knows to be taken, or not to be. The verifier then removes the branch and the code behind it.
 //!
@@ -234,7 +234,8 @@ impl BitAnd for Features {
     }
 }
 
-/// Marks the branches of features: the number that they compare with, whose low bits are the feature.
+/// Marks the branches of features: the number that they compare with, whose low bits are the
+/// feature.
 const MAGIC: i32 = 0x5ea7_0000;
 
 /// Whether the program was specialised for the feature with this number; on a host it always is.

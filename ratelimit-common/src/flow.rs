@@ -18,10 +18,11 @@ pub struct Flow<A: Address> {
 /// The content of a packet, as far as the pipeline distinguishes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
-    /// Neighbour discovery (RFC 4861): ICMPv6 133-137 from the link itself, shown by a hop limit of 255, right behind the
-    /// fixed header.
+    /// Neighbour discovery (RFC 4861): ICMPv6 133-137 from the link itself, shown by a hop limit of
+    /// 255, right behind the fixed header.
     NeighbourDiscovery,
-    /// More IPv6 extension headers than [`EXTENSION_HEADERS_MAX`](crate::parse::ipv6::EXTENSION_HEADERS_MAX).
+    /// More IPv6 extension headers than
+    /// [`EXTENSION_HEADERS_MAX`](crate::parse::ipv6::EXTENSION_HEADERS_MAX).
     TooDeep,
     /// Anything else: judged by its source and its classes.
     Ordinary,

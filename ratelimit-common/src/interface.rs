@@ -1,10 +1,12 @@
-//! What an interface has of its own: another default policy, limits in place of the node's, a dry run.
+//! What an interface has of its own: another default policy, limits in place of the node's, a dry
+//! run.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::POLICIES_MAX;
 
-/// What holds for packets that come by one interface, in a word: the indices of two policies plus one, and a flag. 0 says nothing.
+/// What holds for packets that come by one interface, in a word: the indices of two policies plus
+/// one, and a flag. 0 says nothing.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -18,8 +20,9 @@ const _: () = assert!(POLICIES_MAX < POLICY && POLICIES_MAX <= NODE);
 const OBSERVE: u32 = 1 << 31;
 
 impl InterfaceRule {
-    /// The policy of sources that no prefix selects, and that in place of the node's, where the interface has its own. Their
-    /// indices are below [`POLICIES_MAX`]. An interface may be a dry run, too.
+    /// The policy of sources that no prefix selects, and that in place of the node's, where the
+    /// interface has its own. Their indices are below [`POLICIES_MAX`]. An interface may be a dry
+    /// run, too.
     pub fn new(policy: Option<u32>, node: Option<u32>, observe: bool) -> Self {
         let number = |index: Option<u32>| index.map_or(0, |index| index.wrapping_add(1));
         let node = (number(node) & NODE).wrapping_shl(NODE_SHIFT);

@@ -1,4 +1,5 @@
-//! The maps as the kernel and user space both know them: names, sizes, version. `pod.rs` names the types of their values.
+//! The maps as the kernel and user space both know them: names, sizes, version. `pod.rs` names the
+//! types of their values.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -48,7 +49,8 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 /// Sources of each family whose strikes are counted.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
-/// Filters of sources: of each family those of bans, and behind them those of [leases](crate::lease::filter_of).
+/// Filters of sources: of each family those of bans, and behind them those of
+/// [leases](crate::lease::filter_of).
 pub const FILTERS_MAX: u32 = 4;
 
 /// Sources of each family that are known as verified.
@@ -61,20 +63,23 @@ pub const DETECTED_MAX: u32 = 1 << 16;
 /// words of a policy are at its scope modulo this.
 pub const NODE_POLICIES: u32 = 16;
 
-/// Places for the state of limits of all packets together: those of the node, and behind them those of destinations.
+/// Places for the state of limits of all packets together: those of the node, and behind them those
+/// of destinations.
 pub const TOTALS_MAX: u32 = POLICIES_MAX;
 
 /// A CPU keeps shares of this many limits: those of the node, and of destinations that are
 /// receiving packets.
 pub const SHARED_MAX: u32 = 1024;
 
-/// Times that a sliding log of the object as it is built may hold. The daemon makes the maps as large as the limits need.
+/// Times that a sliding log of the object as it is built may hold. The daemon makes the maps as
+/// large as the limits need.
 pub const LOG_TIMES: u32 = TIMES_MAX;
 
 /// Bytes of the ring of events: 2,000 events of the fastest sampling of 20 CPUs last a second.
 pub const EVENTS_BYTES: u32 = 1 << 17;
 
-/// Bytes of the ring of captured packets: 340 of the longest that are usual, or 4,600 of the shortest.
+/// Bytes of the ring of captured packets: 340 of the longest that are usual, or 4,600 of the
+/// shortest.
 pub const CAPTURED_BYTES: u32 = 1 << 19;
 
 /// Bytes of the ring of samples: 6,500 of them. User space looks 20 times a second.
@@ -105,10 +110,12 @@ pub const fn first_counter(interface: u32) -> u32 {
     (interface & (INTERFACES_MAX - 1)) * (Family::ALL.len() * VERDICTS) as u32
 }
 
-/// Slots in which packets are counted that meet an entry of the lists, 1 MiB a CPU. A slot takes 16 bits of an entry.
+/// Slots in which packets are counted that meet an entry of the lists, 1 MiB a CPU. A slot takes 16
+/// bits of an entry.
 pub const SLOTS_MAX: u32 = 1 << 16;
 
-/// The slots of policies. Those before are of bans, allows and lists, but for the first, which counts nothing.
+/// The slots of policies. Those before are of bans, allows and lists, but for the first, which
+/// counts nothing.
 pub const POLICY_SLOTS: u32 = 3 << 14;
 
 /// Packets and bytes under one verdict.

@@ -28,7 +28,8 @@ pub enum Unit {
     Bytes = 1,
 }
 
-/// One limit: an algorithm with its parameters, the unit that it counts, and the classes that it counts.
+/// One limit: an algorithm with its parameters, the unit that it counts, and the classes that it
+/// counts.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]

@@ -40,8 +40,8 @@ use crate::{
     node::{self, Share, draw_from, share_shift},
 };
 
-/// The bits of the count in the word of a budget. They do not depend on the budget, so a word keeps its meaning when that is
-/// changed.
+/// The bits of the count in the word of a budget. They do not depend on the budget, so a word keeps
+/// its meaning when that is changed.
 const COUNT_BITS: u32 = 24;
 
 /// The most new sources in a window.
@@ -77,8 +77,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `count` new sources in `per`, of which `cpus` CPUs draw shares. `None` when they are more than
-    /// [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
+    /// A budget of `count` new sources in `per`, of which `cpus` CPUs draw shares. `None` when they
+    /// are more than [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
     pub fn new(count: NonZeroU32, per: Duration, cpus: u32) -> Option<Self> {
         if count.get() > COUNT_MAX {
             return None;
@@ -90,7 +90,8 @@ impl Budget {
         })
     }
 
-    /// The share of a CPU after it took one of it; `None` when the budget is spent. `taken` says what was taken of all CPUs.
+    /// The share of a CPU after it took one of it; `None` when the budget is spent. `taken` says
+    /// what was taken of all CPUs.
     #[inline(always)]
     pub fn take(&self, taken: &impl Words, share: Share, at: Instant) -> Option<Share> {
         let spent = Self::spend(share, at);
@@ -184,7 +185,8 @@ mod tests {
     }
 
     proptest! {
-        /// A share ends with the window that it was drawn from, whatever the CPUs do around its end.
+        /// A share ends with the window that it was drawn from, whatever the CPUs do around its
+        /// end.
         #[test]
         fn no_window_has_more_than_the_budget(
             count in 1u32..5_000, cpus in 1u32..8, start: u32,

@@ -65,7 +65,8 @@ pub struct Share {
 /// The shares of a CPU, one for each limit.
 pub type Shares = [Share; LIMITS_MAX];
 
-/// The state of the limits of node and destinations: words that all CPUs share, and the shares of this one.
+/// The state of the limits of node and destinations: words that all CPUs share, and the shares of
+/// this one.
 pub trait Node: Sized {
     /// The words.
     type Words: Words;
@@ -80,10 +81,12 @@ pub trait Node: Sized {
         true
     }
 
-    /// The share that this CPU has of the limit at `index` of a policy, or of one whose share has the same place.
+    /// The share that this CPU has of the limit at `index` of a policy, or of one whose share has
+    /// the same place.
     fn share(&self, policy: &Policy, index: usize) -> Share;
 
-    /// Takes what a packet at `at` costs of the share of the first limit of a policy; `false`, and nothing is taken, where there is less.
+    /// Takes what a packet at `at` costs of the share of the first limit of a policy; `false`, and
+    /// nothing is taken, where there is less.
     #[inline(always)]
     fn take(&self, policy: &Policy, cost: u64, at: Instant) -> bool {
         let mut share = self.share(policy, 0);
@@ -165,7 +168,8 @@ impl Share {
         self.left != 0 && self.scope != scope as u64 && at.as_nanos() < self.until_ns
     }
 
-    /// Takes so much of it under `scope` at `at`; `false`, and nothing is taken, where there is less.
+    /// Takes so much of it under `scope` at `at`; `false`, and nothing is taken, where there is
+    /// less.
     #[inline(always)]
     pub const fn take(&mut self, scope: u32, cost: u64, at: Instant) -> bool {
         let left = self.left(scope, at);
@@ -218,7 +222,8 @@ pub fn draw_from(
     for _ in hint::black_box(0)..2 * DRAWS_MAX {
         let outcome = source.charge(at, drawn);
         if !outcome.is_refused() {
-            // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
+            // Another CPU may have opened the next window before or after the charge: the share
+            // ends with the first of both.
             let valid_ns = source.counts_for_ns(at).min(before_ns);
             return Ok(Share {
                 left: drawn.saturating_sub(needed),
@@ -245,7 +250,8 @@ pub fn share_shift(cpus: u32) -> u8 {
     u8::try_from(parts.trailing_zeros()).unwrap_or(u8::MAX)
 }
 
-/// Whether all limits of the node, or of a destination, that count a packet have room. It is not charged.
+/// Whether all limits of the node, or of a destination, that count a packet have room. It is not
+/// charged.
 #[inline(always)]
 pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
@@ -460,8 +466,8 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
     Outcome::PASSED
 }
 
-/// Draws a share of the limit at `index`, or just what is missing, beside what is left of the share before, and spends `cost`
-/// of both. The outcome does not name the limit.
+/// Draws a share of the limit at `index`, or just what is missing, beside what is left of the share
+/// before, and spends `cost` of both. The outcome does not name the limit.
 #[inline(always)]
 pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
     let Some(limit) = policy.limit(index) else {

@@ -20,8 +20,8 @@ const EPOCH_SHIFT: u32 = 23;
 /// After this many samples, an epoch ends early: the rate has increased.
 const LOOKS_MAX: u32 = 256;
 
-/// The bytes of a packet that are kept: an Ethernet header, two VLAN tags, an IPv6 header and a TCP header are 82. A power of
-/// two.
+/// The bytes of a packet that are kept: an Ethernet header, two VLAN tags, an IPv6 header and a TCP
+/// header are 82. A power of two.
 pub const FRONT_BYTES: u32 = 128;
 
 /// The front of a packet.
@@ -32,7 +32,8 @@ pub struct Front {
     pub at_ns: u64,
     /// The number of packets that it represents, including itself.
     pub packets: u32,
-    /// The bytes of its frame; of the packet inside of a tunnel where that is judged, with which the front begins then.
+    /// The bytes of its frame; of the packet inside of a tunnel where that is judged, with which
+    /// the front begins then.
     pub frame_bytes: u32,
     /// The socket that this host has for it: a [number](Socket::number).
     pub socket: u32,
@@ -144,8 +145,8 @@ impl Countdown {
     }
 }
 
-/// The most packets to leave out, so that [`IN_EPOCH`] are looked at, or up to twice as many; but no more than one of [`EVERY`] has to
-/// be.
+/// The most packets to leave out, so that [`IN_EPOCH`] are looked at, or up to twice as many; but
+/// no more than one of [`EVERY`] has to be.
 #[inline(always)]
 fn skip_max(packets: u32, elapsed_ns: u64) -> u32 {
     let elapsed_ns = NonZeroU64::MIN.saturating_add(elapsed_ns);

@@ -4,7 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Address, Family, Ipv4, Ipv6, limit::LIMITS_MAX};
 
-/// The key of a source's state: its address, cut to the configured prefix, in the scope of one policy.
+/// The key of a source's state: its address, cut to the configured prefix, in the scope of one
+/// policy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(C)]
 pub struct SourceKey<A: Address> {
@@ -13,7 +14,8 @@ pub struct SourceKey<A: Address> {
 }
 
 impl<A: Address> SourceKey<A> {
-    /// The key of `address`, which the caller has masked, under the policy whose [scope](crate::Policy::scope) is `scope`.
+    /// The key of `address`, which the caller has masked, under the policy whose
+    /// [scope](crate::Policy::scope) is `scope`.
     #[inline(always)]
     pub const fn new(address: A, scope: u32) -> Self {
         Self {
@@ -43,15 +45,16 @@ impl<A: Address> SourceKey<A> {
 
 /// The key of a sliding log: its source and scope, and which limit of the policy it is.
 ///
-/// Aligned to a word: the program may read packets at any alignment, and LLVM then writes words at any, which the verifier
-/// refuses on the stack.
+/// Aligned to a word: the program may read packets at any alignment, and LLVM then writes words at
+/// any, which the verifier refuses on the stack.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Hash, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C, align(8))]
 pub struct LogKey {
     /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     address: [u8; 16],
     scope: u32,
-    /// The index of the limit, and above it the family: an IPv6 address may look like an IPv4 address that is mapped.
+    /// The index of the limit, and above it the family: an IPv6 address may look like an IPv4
+    /// address that is mapped.
     limit: u32,
 }
 

@@ -40,7 +40,8 @@ pub trait Store<A: Address> {
     /// The key of `source`, which is masked, under the policy of this scope.
     fn key<'a>(&self, source: &'a A, scope: u32) -> Self::Key<'a>;
 
-    /// The state of a source, its own or the one that it would inherit; `None` where there is neither.
+    /// The state of a source, its own or the one that it would inherit; `None` where there is
+    /// neither.
     fn words<'a>(&'a self, key: &'a Self::Key<'a>) -> Option<Self::Words<'a>>;
 
     /// Makes the state of a source that was not seen before: nothing is used.
@@ -50,10 +51,12 @@ pub trait Store<A: Address> {
     /// See [`InsertError`].
     fn insert(&self, key: &Self::Key<'_>) -> Result<(), InsertError>;
 
-    /// Takes one of the budget for state; `false` when it is spent. See [`new_sources`](crate::new_sources).
+    /// Takes one of the budget for state; `false` when it is spent. See
+    /// [`new_sources`](crate::new_sources).
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool;
 
-    /// Whether it is known that nothing is left of the budget for sources. [`admits`](Self::admits) refuses one then.
+    /// Whether it is known that nothing is left of the budget for sources. [`admits`](Self::admits)
+    /// refuses one then.
     #[inline(always)]
     fn is_budget_spent(&self, _: &Arrival) -> bool {
         false
@@ -105,8 +108,8 @@ pub trait SourceWords: Words + Sized {
     }
 }
 
-/// Whether state is the source's own: that of the first limit of the policy that counts the packet is, or that of any. A budget counts
-/// sources, and not their limits.
+/// Whether state is the source's own: that of the first limit of the policy that counts the packet
+/// is, or that of any. A budget counts sources, and not their limits.
 #[inline(always)]
 pub fn is_own(words: &impl SourceWords, policy: &Policy, arrival: &Arrival) -> bool {
     let Some((index, limit)) = policy.first_counting(arrival) else {

@@ -1,8 +1,9 @@
 //! Strikes: refusals that may lead to a ban, and the strike that bans.
 //!
-//! They are counted in a fixed window, in one word that is changed by compare-and-swap: of all CPUs exactly one makes the last
-//! strike. With it the source is banned, before user space knows; see [`detected`](crate::detected). All refusals, whether they
-//! may lead to a ban or not, are counted in [`refused`](crate::refused).
+//! They are counted in a fixed window, in one word that is changed by compare-and-swap: of all CPUs
+//! exactly one makes the last strike. With it the source is banned, before user space knows; see
+//! [`detected`](crate::detected). All refusals, whether they may lead to a ban or not, are counted
+//! in [`refused`](crate::refused).
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -14,13 +15,15 @@ use crate::{
     charge::words::Words,
 };
 
-/// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its meaning when the rule
-/// changes, and when the source comes under another policy.
+/// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its
+/// meaning when the rule changes, and when the source comes under another policy.
 const COUNT_BITS: u32 = 24;
 
-/// The strikes that must be of an established connection, in a row, before a source is banned that could be forged: the one that a ban
-/// takes, and those that follow it. A forger who does not know the ports of a connection hits them once in about 28,000 packets
-/// (`net.ipv4.ip_local_port_range`), so one strike can be had for a minute of packets, and three in a row cannot.
+/// The strikes that must be of an established connection, in a row, before a source is banned that
+/// could be forged: the one that a ban takes, and those that follow it. A forger who does not know
+/// the ports of a connection hits them once in about 28,000 packets
+/// (`net.ipv4.ip_local_port_range`), so one strike can be had for a minute of packets, and three in
+/// a row cannot.
 pub const CONFIRMATIONS: u32 = 3;
 
 /// The most strikes that a ban may take.
@@ -43,14 +46,16 @@ const FOLLOWING: u64 = CONFIRMATIONS as u64 - 1;
 pub struct BanRule {
     window: FixedWindow,
     for_ns: u64,
-    /// Whether a source that may be forged is banned too. A number: a `bool` is not valid for any bytes.
+    /// Whether a source that may be forged is banned too. A number: a `bool` is not valid for any
+    /// bytes.
     unverified: u64,
 }
 const _: () = assert!(size_of::<BanRule>() == 40);
 
 impl BanRule {
-    /// A ban of the length `length` with the strike number `after` within `within`. `None` when `after` is more than
-    /// [`AFTER_MAX`], `within` is shorter than [`WITHIN_MIN`], or `length` is nothing.
+    /// A ban of the length `length` with the strike number `after` within `within`. `None` when
+    /// `after` is more than [`AFTER_MAX`], `within` is shorter than [`WITHIN_MIN`], or `length` is
+    /// nothing.
     pub fn new(after: NonZeroU32, within: Duration, length: Duration) -> Option<Self> {
         if after.get() > AFTER_MAX || length.is_zero() {
             return None;

@@ -1,7 +1,9 @@
-//! Two and three CPUs at once, in every order of their steps that matters. [loom](https://docs.rs/loom) runs each of them, also
-//! with values that a CPU may still see after another one changed them.
+//! Two and three CPUs at once, in every order of their steps that matters.
+//! [loom](https://docs.rs/loom) runs each of them, also with values that a CPU may still see after
+//! another one changed them.
 //!
-//! Each model is run a second time on words that are stored without comparing. There it has to fail.
+//! Each model is run a second time on words that are stored without comparing. There it has to
+//! fail.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -63,7 +65,8 @@ fn two_limits_that_are_stored_without_comparing_are_caught() {
     explore(|| two_limits::<Stored>(&[1, 1]));
 }
 
-/// Two CPUs send two packets each. A packet that another CPU overtook may stay charged to the first limit alone.
+/// Two CPUs send two packets each. A packet that another CPU overtook may stay charged to the first
+/// limit alone.
 fn two_limits<W: Word>(limits: &[u64; 2]) {
     let policy = policy(limits);
     let words = Arc::new(Shared::<W>::default());

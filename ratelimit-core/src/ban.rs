@@ -101,9 +101,9 @@ pub enum Unverified {
 }
 
 impl BanSpec {
-    /// A ban of the length `length` with the drop number `after` within `within`, each next one of a source longer by
-    /// `factor`, up to `length_max`. `None` when one of them is beyond what the constants of this module allow, or
-    /// `length_max` is shorter than `length`.
+    /// A ban of the length `length` with the drop number `after` within `within`, each next one of
+    /// a source longer by `factor`, up to `length_max`. `None` when one of them is beyond what the
+    /// constants of this module allow, or `length_max` is shorter than `length`.
     pub fn new(
         (after, within): (NonZeroU32, Duration),
         length: Duration,

@@ -20,7 +20,8 @@ pub use self::{error::CaptureError, format::Format, reader::Capture};
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Packet<'a> {
-    /// Nanoseconds since the Unix epoch; `None` where the capture does not say (Simple Packet Blocks).
+    /// Nanoseconds since the Unix epoch; `None` where the capture does not say (Simple Packet
+    /// Blocks).
     pub time_ns: Option<u64>,
     /// An Ethernet frame, or as much of its front as was captured.
     pub frame: &'a [u8],

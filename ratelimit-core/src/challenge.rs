@@ -43,7 +43,8 @@ pub struct Challenge {
     pub answers: NonZeroU32,
     /// What they answer.
     pub way: Way,
-    /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the default one (`SO_RCVBUF`).
+    /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the
+    /// default one (`SO_RCVBUF`).
     pub window_scaling: bool,
     /// How long the challenge pauses after no client completed it; `None` if it never pauses.
     pub back_off: Option<Duration>,
@@ -179,7 +180,8 @@ pub(crate) const fn unit(asked: Asked) -> &'static str {
 }
 
 impl fmt::Display for Challenge {
-    /// `over 5000 syn/s, by rst, for 10m, at most 100000 answers a second; of DNS always, to port 53`
+    /// `over 5000 syn/s, by rst, for 10m, at most 100000 answers a second; of DNS always, to port
+    /// 53`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (when, lasts) = (
             self.when(Asked::Connections),

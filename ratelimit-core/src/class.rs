@@ -218,7 +218,8 @@ impl Class {
         &self.0
     }
 
-    /// Whether it asks for more than protocol and ports: for properties [of headers](Property::is_of_headers).
+    /// Whether it asks for more than protocol and ports: for properties [of
+    /// headers](Property::is_of_headers).
     pub fn asks_headers(&self) -> bool {
         let mut properties = Property::ALL.into_iter();
         properties.any(|property| property.is_of_headers() && self.says(property))
@@ -246,7 +247,8 @@ impl Class {
         }
     }
 
-    /// Whether a segment that asks for a TCP connection, all in one packet, may belong to the class.
+    /// Whether a segment that asks for a TCP connection, all in one packet, may belong to the
+    /// class.
     pub fn may_be_syn(&self) -> bool {
         /// The shortest: an IPv4 header and one of TCP.
         const SYN_BYTES: u32 = 40;
@@ -375,7 +377,8 @@ impl ClassParts {
         said.map(|(_, implied)| implied).collect()
     }
 
-    /// Bytes of the shortest packet of which all the rest may hold: with an IPv4 header, and that of its transport, where there is one.
+    /// Bytes of the shortest packet of which all the rest may hold: with an IPv4 header, and that
+    /// of its transport, where there is one.
     fn least_bytes(&self) -> u16 {
         const IPV4: u16 = 20;
         const IPV6: u16 = 40;

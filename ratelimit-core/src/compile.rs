@@ -365,8 +365,9 @@ fn place(
     Ok(Unsettled { small, retired })
 }
 
-/// The sets that a table is to have where `wanted` would do, and `held` is there from before. It keeps its own, if all that is intended
-/// fits into it, it was not made for fewer sources, and it is not far too large. A table of another size begins empty.
+/// The sets that a table is to have where `wanted` would do, and `held` is there from before. It
+/// keeps its own, if all that is intended fits into it, it was not made for fewer sources, and it
+/// is not far too large. A table of another size begins empty.
 pub fn sets_beside(intent: &Intent, wanted: u32, held: &ExistingTable) -> u32 {
     let (mut policies, mut classes) = Default::default();
     let mut compile = |before: &BTreeMap<u32, Policy>, unsettled: Unsettled| {
@@ -538,7 +539,8 @@ pub fn nodes(config: &Config) -> u64 {
     cluster.map_or(1, |cluster| cluster.nodes.max(1).into())
 }
 
-/// Refuses a limit that nodes are to share and cannot. A host that leaves its cluster has it alone until it ends there.
+/// Refuses a limit that nodes are to share and cannot. A host that leaves its cluster has it alone
+/// until it ends there.
 fn require_shareable(policy: &str, limit: &LimitSpec, config: &Config) -> Result<(), CompileError> {
     let Some(cluster) = &config.cluster else {
         return Ok(());
@@ -628,8 +630,8 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a configuration, with what was read of its lists, as the daemon does, for a machine with one CPU. The entries of
-    /// lists hold for all of the time.
+    /// Compiles a configuration, with what was read of its lists, as the daemon does, for a machine
+    /// with one CPU. The entries of lists hold for all of the time.
     ///
     /// # Errors
     ///
@@ -704,7 +706,8 @@ impl Compiled {
         })
     }
 
-    /// The tables, in memory, of which no source is known yet, for packets of an interface that has nothing of its own.
+    /// The tables, in memory, of which no source is known yet, for packets of an interface that has
+    /// nothing of its own.
     pub fn memory_tables(&self) -> MemoryTables {
         self.memory_tables_on(None)
     }

@@ -52,7 +52,8 @@ struct Pool {
 }
 
 impl CounterSlots {
-    /// The slots as the datapath has them: those that are taken, each with the hash of its owner, made with `seed`.
+    /// The slots as the datapath has them: those that are taken, each with the hash of its owner,
+    /// made with `seed`.
     pub fn new(seed: u64, taken: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let by_owner: HashMap<u64, u16> =
             taken.into_iter().map(|(slot, hash)| (hash, slot)).collect();

@@ -149,7 +149,8 @@ pub struct WantedPolicy<'a> {
     pub name: String,
     /// The policy whose limits and state it has; `None` where they are its own.
     pub base: Option<String>,
-    /// The policy that its sources would be under without it, whose state they keep where the words mean the same.
+    /// The policy that its sources would be under without it, whose state they keep where the words
+    /// mean the same.
     pub around: Option<String>,
     /// Its limits.
     pub limits: Cow<'a, [LimitSpec]>,
@@ -276,8 +277,9 @@ impl Intent {
         }
     }
 
-    /// The words that a record of a source must have: one for each limit of the largest policy of sources or prefixes, as a power of two.
-    /// Limits that are suspended count, as they may come back, and the one that a source of an attack may get.
+    /// The words that a record of a source must have: one for each limit of the largest policy of
+    /// sources or prefixes, as a power of two. Limits that are suspended count, as they may come
+    /// back, and the one that a source of an attack may get.
     pub fn record_words(&self) -> u32 {
         let runtime = self.limits.iter();
         let runtime = runtime.filter(|(target, _)| target.destination().is_none());
@@ -465,7 +467,8 @@ impl Intent {
             .chain(listed)
     }
 
-    /// The widest allow of a prefix or around it that holds at `now`: of the configuration, set at runtime, or of a list.
+    /// The widest allow of a prefix or around it that holds at `now`: of the configuration, set at
+    /// runtime, or of a list.
     pub fn allowed_by(&self, prefix: Prefix, now: Instant) -> Option<Prefix> {
         let holds = |outer: &Prefix| {
             self.config.allow.binary_search(outer).is_ok()
@@ -524,7 +527,8 @@ impl Intent {
         &self.limits
     }
 
-    /// The name of the policy of a prefix: that of a further limit, of runtime limits, or the one of the configuration.
+    /// The name of the policy of a prefix: that of a further limit, of runtime limits, or the one
+    /// of the configuration.
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limited.contains_key(&prefix) {
             return Some(self.limited_policy(prefix).name());
@@ -592,8 +596,8 @@ impl Intent {
         wanted
     }
 
-    /// The name of the second allowance of a policy, where it has one. With runtime limits a policy has none: they say what its sources
-    /// may send.
+    /// The name of the second allowance of a policy, where it has one. With runtime limits a policy
+    /// has none: they say what its sources may send.
     fn established_of(&self, name: &str, policy: &PolicyConfig) -> Option<String> {
         let is_default = name == DEFAULT;
         let is_replaced = is_default && self.limits_of(Target::Default).is_some();
@@ -616,7 +620,8 @@ impl Intent {
         })
     }
 
-    /// The name of the policy that the sources of a prefix would be under without runtime limits of just this prefix.
+    /// The name of the policy that the sources of a prefix would be under without runtime limits of
+    /// just this prefix.
     fn policy_around(&self, prefix: Prefix) -> String {
         let mut outer = prefix.supernets().rev().skip(1);
         let around = || outer.find_map(|outer| self.lasting_policy_name(outer));

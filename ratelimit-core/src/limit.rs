@@ -496,8 +496,8 @@ impl fmt::Display for LimitSpec {
     }
 }
 
-/// The form in JSON: `{"packets": 1000, "per": "1s", "algorithm": "token-bucket", "burst": 2000}`. The burst is in the unit
-/// of the limit.
+/// The form in JSON: `{"packets": 1000, "per": "1s", "algorithm": "token-bucket", "burst": 2000}`.
+/// The burst is in the unit of the limit.
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct LimitText {

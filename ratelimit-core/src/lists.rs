@@ -11,9 +11,9 @@
 //! | JSON: `nft -j`, `CrowdSec`, Spamhaus, `rlctl export`, any other | the keys of its first object |
 //! | all others | words that only one tool writes |
 //!
-//! Host bits behind a prefix are refused, with the prefix and the address as the hint. `ipset` and `nft` cut them off when they
-//! learn them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too, and of rules of
-//! firewalls.
+//! Host bits behind a prefix are refused, with the prefix and the address as the hint. `ipset` and
+//! `nft` cut them off when they learn them, and so never write them. `CrowdSec` keeps what was
+//! typed; of its ranges they are cut off here too, and of rules of firewalls.
 
 mod acceptance;
 mod address;

@@ -22,7 +22,8 @@ impl LogSize {
         self.times + 1
     }
 
-    /// The memory of all logs. The kernel takes it when the map is made, and some for its keys and lists besides.
+    /// The memory of all logs. The kernel takes it when the map is made, and some for its keys and
+    /// lists besides.
     pub const fn bytes(self) -> u64 {
         self.logs as u64 * self.value_bytes() as u64
     }

@@ -73,7 +73,8 @@ impl Origin {
         }
     }
 
-    /// Whether the other nodes of a cluster are sent it: not what each of them has from elsewhere, or was sent itself.
+    /// Whether the other nodes of a cluster are sent it: not what each of them has from elsewhere,
+    /// or was sent itself.
     pub fn is_shared(&self) -> bool {
         match self {
             Self::Manual | Self::Forced | Self::Detected | Self::Program(_) => true,

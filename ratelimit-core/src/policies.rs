@@ -26,8 +26,8 @@ pub fn interface_name(interface: &str) -> String {
 /// a name.
 pub const DETECTED: &str = "[detected] ";
 
-/// The name of the second allowance that the sources of a policy have for established connections. No policy of a
-/// configuration can have it.
+/// The name of the second allowance that the sources of a policy have for established connections.
+/// No policy of a configuration can have it.
 pub fn established_name(policy: &str) -> String {
     format!("[established] {policy}")
 }
@@ -223,11 +223,11 @@ impl<'a> Used<'a> {
 pub struct TooManyPolicies;
 
 impl Policies {
-    /// Puts `wanted`, whose index does not matter, under a name: at the index that the name has when the policies are the
-    /// same, else at a free one.
+    /// Puts `wanted`, whose index does not matter, under a name: at the index that the name has
+    /// when the policies are the same, else at a free one.
     ///
-    /// `used` are the policies in the datapath. A free index is one that none of them has, except that a policy which is there
-    /// already, from before a restart, is adopted.
+    /// `used` are the policies in the datapath. A free index is one that none of them has, except
+    /// that a policy which is there already, from before a restart, is adopted.
     ///
     /// # Errors
     ///
@@ -261,7 +261,8 @@ impl Policies {
         Ok(index)
     }
 
-    /// The index of a policy: the one that it has when it is the same as the one that is `held`, else a free one.
+    /// The index of a policy: the one that it has when it is the same as the one that is `held`,
+    /// else a free one.
     #[expect(
         clippy::large_types_passed_by_value,
         reason = "a policy for each name, when a configuration is read"
@@ -340,7 +341,8 @@ impl Policies {
         named.filter(|named| named.role == Role::Sources).count()
     }
 
-    /// The policy of the node for packets that come by an interface: that of the interface, where it has one.
+    /// The policy of the node for packets that come by an interface: that of the interface, where
+    /// it has one.
     pub fn node_on(&self, interface: Option<&str>) -> Option<(&str, &Named)> {
         let own = interface.and_then(|name| self.by_name.get_key_value(&interface_name(name)));
         let found = own.or_else(|| self.by_name.get_key_value(NODE));
@@ -474,7 +476,8 @@ pub fn wide_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// FNV-1a, 32 bits (Fowler, Noll, Vo; RFC 9923): the standard library's hashes may change between releases.
+/// FNV-1a, 32 bits (Fowler, Noll, Vo; RFC 9923): the standard library's hashes may change between
+/// releases.
 struct Fnv(u32);
 
 impl Fnv {

@@ -1,4 +1,5 @@
-//! Prefixes as people write them: an address, `address/length`, or `address/netmask`. IPv4 behind `::ffff:` is IPv4.
+//! Prefixes as people write them: an address, `address/length`, or `address/netmask`. IPv4 behind
+//! `::ffff:` is IPv4.
 
 use std::{
     fmt,
@@ -93,7 +94,8 @@ impl Prefix {
         self.len() == if self.0.is_ipv4() { 32 } else { 128 }
     }
 
-    /// The prefix in bytes that sort as prefixes do: family, address (that of IPv4 in front), length.
+    /// The prefix in bytes that sort as prefixes do: family, address (that of IPv4 in front),
+    /// length.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let (family, address) = match self.address() {
@@ -199,8 +201,8 @@ impl FromStr for Prefix {
     }
 }
 
-/// IPv4 addresses as dual-stack sockets tell and log them, `::ffff:192.0.2.1` (RFC 4291, 2.5.5.2), are IPv4 on the wire; all of them
-/// together, `::ffff:0:0/96`, are a bogon of IPv6.
+/// IPv4 addresses as dual-stack sockets tell and log them, `::ffff:192.0.2.1` (RFC 4291, 2.5.5.2),
+/// are IPv4 on the wire; all of them together, `::ffff:0:0/96`, are a bogon of IPv6.
 fn unmapped(network: IpNetwork) -> IpNetwork {
     let IpNetwork::V6(mapped) = network else {
         return network;

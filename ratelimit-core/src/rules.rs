@@ -58,7 +58,8 @@ impl From<ListEntry> for Said {
 }
 
 impl Said {
-    /// The same in half of the memory, as the datapath holds it. An allow ends there within a tick of its end.
+    /// The same in half of the memory, as the datapath holds it. An allow ends there within a tick
+    /// of its end.
     fn kept(self) -> ListEntry {
         let slot = |counted: Option<Counted>| counted.map_or(0, |counted| counted.slot);
         let (policy, of_policy) = self.policy.unzip();
@@ -196,7 +197,8 @@ impl Rules {
         self.change(prefix, |said| said.action = action);
     }
 
-    /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
+    /// Says until when a prefix is banned by a ban that was forced, which is one of those of
+    /// [`set`](Self::set).
     pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Counted>) {
         self.exempt.set_forced(prefix, until);
     }
@@ -223,7 +225,8 @@ impl Rules {
         })
     }
 
-    /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
+    /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its
+    /// own name.
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.is_named(prefix).then(|| self.sum(prefix))
     }
@@ -251,7 +254,8 @@ impl Rules {
         said.chain(self.only_protected().filter(move |own| prefix.covers(*own)))
     }
 
-    /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider ones before those inside.
+    /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider
+    /// ones before those inside.
     pub fn entries(&self) -> Vec<(Prefix, ListEntry)> {
         let protected = self.only_protected();
         let mut entries: Vec<_> = protected.map(|prefix| (prefix, self.sum(prefix))).collect();

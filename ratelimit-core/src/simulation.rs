@@ -56,7 +56,8 @@ pub struct Configured {
     pub tick: Duration,
 }
 
-/// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of sources.
+/// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of
+/// sources.
 pub struct Simulation {
     masks: Masks,
     clock: CaptureClock,
@@ -69,8 +70,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its lists. It goes over time in intervals of a length that is found, if none
-    /// is given.
+    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its
+    /// lists. It goes over time in intervals of a length that is found, if none is given.
     ///
     /// A source is what `new` says, in both.
     ///

@@ -100,7 +100,8 @@ pub enum Entry {
     },
 }
 
-/// Whether usage of a limit counts for at least `window`: its window is as long, or its bucket takes as long to fill.
+/// Whether usage of a limit counts for at least `window`: its window is as long, or its bucket
+/// takes as long to fill.
 pub fn is_long(limit: &Limit, window: Duration) -> bool {
     let algorithm = limit.algorithm();
     let ns = match &algorithm {

@@ -1,4 +1,5 @@
-//! The clocks, which only this module reads: the one that packets are judged by, and the one that people read.
+//! The clocks, which only this module reads: the one that packets are judged by, and the one that
+//! people read.
 
 #![expect(
     clippy::disallowed_methods,

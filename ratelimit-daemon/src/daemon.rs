@@ -451,8 +451,9 @@ async fn wait_for_signal(stop: CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Binds the control socket, for root and the members of the user's group: of a user that is not the daemon's alone, for root. A
-/// file that is there is from a daemon that was killed: this one holds the lock.
+/// Binds the control socket, for root and the members of the user's group: of a user that is not
+/// the daemon's alone, for root. A file that is there is from a daemon that was killed: this one
+/// holds the lock.
 fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
     private::remove(path)?;
     let binding = || format!("binding {}", path.display());

@@ -20,7 +20,8 @@ const RUNTIME: u32 = 0o755;
 /// Bits of a mode that let others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes the directories that are missing, and gives those to `user` that a daemon has used which ran as root.
+/// Makes the directories that are missing, and gives those to `user` that a daemon has used which
+/// ran as root.
 pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     if !paths.state.is_dir()
         && let Err(error) =

@@ -317,7 +317,8 @@ impl Links {
         self.links.values().map(|link| &link.wanted)
     }
 
-    /// An interface that is not there and whose program was not loaded for it yet, which it counts as from now on.
+    /// An interface that is not there and whose program was not loaded for it yet, which it counts
+    /// as from now on.
     pub fn prepare(&mut self) -> Option<Interface> {
         let is_missing = |link: &&mut Link| link.standing == Some(Standing::Missing);
         let mut missing = self.links.values_mut().filter(is_missing);
@@ -364,7 +365,8 @@ impl Links {
         }
     }
 
-    /// Notes which program gets what passes: not the one that is wanted, where that could not be called.
+    /// Notes which program gets what passes: not the one that is wanted, where that could not be
+    /// called.
     pub fn note_next(&mut self, name: &str, sight: &Sight) {
         if let Some(link) = self.links.get_mut(name) {
             link.next = sight.next().cloned();

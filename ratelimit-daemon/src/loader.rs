@@ -59,11 +59,12 @@ pub trait Loader: Send {
     /// programs keep the old ones until they are replaced.
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors>;
 
-    /// Has the pinned links of interfaces, by the names before, count for others from here on: they were renamed. All at once, as two
-    /// may have changed their names.
+    /// Has the pinned links of interfaces, by the names before, count for others from here on: they
+    /// were renamed. All at once, as two may have changed their names.
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()>;
 
-    /// Loads the program for an interface that is not there, so that it does not wait for the verifier when it comes.
+    /// Loads the program for an interface that is not there, so that it does not wait for the
+    /// verifier when it comes.
     ///
     /// # Errors
     ///
@@ -82,7 +83,8 @@ pub trait Loader: Send {
     /// Restores removed pins of maps and links, and returns whether any were missing.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// The interfaces whose program calls another one than the one that is pinned where their `chain` says, or where none is pinned there.
+    /// The interfaces whose program calls another one than the one that is pinned where their
+    /// `chain` says, or where none is pinned there.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Lets go of the maps whose records were carried over to larger or smaller ones.

@@ -1,4 +1,5 @@
-//! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
+//! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with
+//! the sources.
 
 mod daemon;
 
@@ -222,7 +223,8 @@ fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
         .value(budget.per_seconds);
 }
 
-/// Whether sources are challenged, where they may be. The counters of packets say how many were, and how many proved themselves.
+/// Whether sources are challenged, where they may be. The counters of packets say how many were,
+/// and how many proved themselves.
 fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
     let Some(challenge) = &snapshot.status.challenge else {
         return;

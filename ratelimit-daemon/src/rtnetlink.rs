@@ -37,7 +37,8 @@ impl Watch {
 pub struct Changes(AsyncFd<Socket>);
 
 impl Changes {
-    /// Waits until something has come that matters, or more than the socket holds: then something was missed.
+    /// Waits until something has come that matters, or more than the socket holds: then something
+    /// was missed.
     pub async fn next(&self, matters: impl Fn(&[u8]) -> bool) -> anyhow::Result<()> {
         loop {
             let mut ready = self.0.readable().await.context(LISTENING)?;

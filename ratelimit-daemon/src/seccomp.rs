@@ -1,5 +1,6 @@
-//! Which system calls the processes may make: everything else answers `ENOSYS`, which libraries take for an older kernel. None of
-//! them executes a program, changes a user, traces, mounts, or loads a module.
+//! Which system calls the processes may make: everything else answers `ENOSYS`, which libraries
+//! take for an older kernel. None of them executes a program, changes a user, traces, mounts, or
+//! loads a module.
 //!
 //! The filters are of the kind that threads inherit, and that cannot be taken off.
 

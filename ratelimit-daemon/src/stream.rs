@@ -19,7 +19,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Streams at a time, of root and of all others: the rest of the connections is for those who ask once.
+/// Streams at a time, of root and of all others: the rest of the connections is for those who ask
+/// once.
 const STREAMS_MAX: usize = 16;
 /// Pieces of a stream that wait for a slow client.
 const PIECES_MAX: usize = 16;
@@ -73,7 +74,8 @@ impl Streams {
         &self.stop
     }
 
-    /// Begins a stream: the body of the answer, and where it is written to; `None` where there are as many as there may be.
+    /// Begins a stream: the body of the answer, and where it is written to; `None` where there are
+    /// as many as there may be.
     pub fn begin(&self) -> Option<(Writer, Body)> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         self.is_used.store(true, Relaxed);

@@ -42,7 +42,8 @@ pub struct TrafficLog {
 }
 
 impl TrafficLog {
-    /// Begins it in a state directory. It answers when the thread has ended, and the last sample is written.
+    /// Begins it in a state directory. It answers when the thread has ended, and the last sample is
+    /// written.
     pub fn begin(directory: PathBuf) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let (jobs, queue) = sync_channel(QUEUE);
         let (ended, end) = oneshot::channel();

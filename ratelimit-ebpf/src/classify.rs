@@ -36,7 +36,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// [`classify::classes`] of a packet inside of which no other one is looked for: the chain of calls that asks for it has no stack for that.
+    /// [`classify::classes`] of a packet inside of which no other one is looked for: the chain of
+    /// calls that asks for it has no stack for that.
     pub fn classes_outside(
         context: *mut xdp_md,
         upper: UpperLayer,

@@ -25,7 +25,8 @@ pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
     precise()
 }
 
-/// The time of a packet for people to read: as precise as it can be, whatever packets are judged by.
+/// The time of a packet for people to read: as precise as it can be, whatever packets are judged
+/// by.
 #[inline(always)]
 pub fn precise() -> Instant {
     if features::is_enabled::<{ Feature::ManualClock as u8 }>() {

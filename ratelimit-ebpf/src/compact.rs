@@ -135,7 +135,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// Charges a packet of the source with this tag to the limits of a policy without logs, one of which counts it.
+    /// Charges a packet of the source with this tag to the limits of a policy without logs, one of
+    /// which counts it.
     fn charge_slot_words[charge_slot_words_v4, charge_slot_words_v6]<A>(
         tag: u64, policy: &Policy; arrival
     ) -> Outcome {
@@ -334,7 +335,8 @@ pub struct SlotKey<'a, A> {
     scope: u32,
 }
 
-/// A slot for each source and limit. A source that has none inherits the words of others, so each has words. No denial is cached.
+/// A slot for each source and limit. A source that has none inherits the words of others, so each
+/// has words. No denial is cached.
 pub struct SlotStore;
 
 impl<A: FamilyMaps> Store<A> for SlotStore {

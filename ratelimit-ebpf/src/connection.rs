@@ -22,15 +22,17 @@ use crate::{
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS` of linux/bpf.h).
 pub const OWN_NAMESPACE: u64 = u64::MAX;
 
-/// The states of a connection whose handshake was completed, a bit each (`enum` of include/net/tcp_states.h): established,
-/// and all that follow up to the last acknowledgement. TIME_WAIT has no socket that could be asked.
+/// The states of a connection whose handshake was completed, a bit each (`enum` of
+/// include/net/tcp_states.h): established, and all that follow up to the last acknowledgement.
+/// TIME_WAIT has no socket that could be asked.
 const COMPLETED: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
 /// The state of a socket that waits for anybody.
 pub const LISTENING: u32 = 10;
 
 subprogram! {
-    /// The socket that this host has for the packet of `context`, if it is `wanted` and of this family.
+    /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
+    /// family.
     pub fn socket[find_socket_v4, find_socket_v6]<A>(context: *mut xdp_md, wanted: Wanted) -> Socket {
         let inner = inner(context);
         let packet = XdpContext::new(context);

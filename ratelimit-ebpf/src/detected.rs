@@ -35,7 +35,8 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     if A::DETECTED.insert(source, ban, 0).is_err() {
         return false;
     }
-    // The ban comes before its bit: user space, which clears bits, looks for bans after it has done so.
+    // The ban comes before its bit: user space, which clears bits, looks for bans after it has done
+    // so.
     if let Some(filter) = FILTERS.get_ptr_mut(A::FAMILY as u32) {
         set_bit(filter, source.filter_bit());
     }
@@ -75,7 +76,8 @@ impl BanSlots for BanRing {
 impl BanRing {
     #[inline(always)]
     fn word(&self, index: u32) -> *mut u64 {
-        // SAFETY: the element is live until the program ends, and the mask keeps the index within it.
+        // SAFETY: the element is live until the program ends, and the mask keeps the index within
+        // it.
         unsafe { self.0.cast::<u64>().add((index & (SLOTS - 1)) as usize) }
     }
 }
@@ -109,7 +111,8 @@ pub fn count(detection: Detection) {
 /// Sets a bit of a filter, a live map value.
 #[inline(always)]
 pub fn set_bit(filter: *mut Filter, bit: u32) {
-    // SAFETY: the index is below the number of words, which are aligned, and live until the program ends.
+    // SAFETY: the index is below the number of words, which are aligned, and live until the program
+    // ends.
     unsafe {
         atomic::or(
             filter.cast::<u64>().add(<Filter>::index(bit)),
@@ -128,7 +131,8 @@ fn report<A: Address>(source: &A, ban: &Detected, interface: u32) {
         return;
     };
     let place = event.as_mut_ptr();
-    // SAFETY: the place is as large as an event. Field by field, as a whole event would be made on the stack first.
+    // SAFETY: the place is as large as an event. Field by field, as a whole event would be made on
+    // the stack first.
     unsafe {
         (*place).ban = *ban;
         (*place).source = source.octets();

@@ -1,4 +1,5 @@
-//! Sends a sample of the refusals on an interface to user space: about one event in [`INTERVAL_NS`].
+//! Sends a sample of the refusals on an interface to user space: about one event in
+//! [`INTERVAL_NS`].
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
@@ -15,7 +16,8 @@ use crate::{
     variable::Variable,
 };
 
-/// The time before which no event is sent, in nanoseconds since boot. CPUs that look at it at once each send one.
+/// The time before which no event is sent, in nanoseconds since boot. CPUs that look at it at once
+/// each send one.
 #[unsafe(no_mangle)]
 static NEXT_EVENT_NS: Variable = Variable::new();
 
@@ -26,7 +28,8 @@ pub fn is_due(now: Instant) -> bool {
 }
 
 subprogram! {
-    /// Sends an event about the packet of `context`, which is of `source`. The next is not due before [`INTERVAL_NS`] are over.
+    /// Sends an event about the packet of `context`, which is of `source`. The next is not due
+    /// before [`INTERVAL_NS`] are over.
     pub fn sample[sample_drop_v4, sample_drop_v6]<A>(
         context: *mut xdp_md, source: &A, refused: Outcome, interface: u32, now: Instant
     ) {
@@ -37,7 +40,8 @@ subprogram! {
             return;
         };
         NEXT_EVENT_NS.set(now.as_nanos().saturating_add(INTERVAL_NS));
-        // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
+        // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on
+        // one.
         let sampler = unsafe { &mut *sampler };
         #[cfg(feature = "log")]
         aya_log_ebpf::debug!(
@@ -54,7 +58,8 @@ subprogram! {
         };
         let event = entry.as_mut_ptr();
         let frame_bytes = samples::frame_bytes(context, inner);
-        // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
+        // SAFETY: the entry is this program's until it is submitted, and there is room for the
+        // front of a packet.
         unsafe {
             (*event).at_ns = now.as_nanos();
             (*event).source = source.octets();

@@ -11,7 +11,8 @@ use crate::constant::Constant;
 #[unsafe(no_mangle)]
 static FIRST: Constant<u32> = Constant::new(0);
 
-/// A map with an element at index 0. No packet finds none there, which only the verifier does not know.
+/// A map with an element at index 0. No packet finds none there, which only the verifier does not
+/// know.
 pub trait First<T: 'static> {
     /// The element.
     #[inline(always)]

@@ -1,7 +1,8 @@
 //! The frame that a program is run for.
 //!
-//! A frame of several buffers may have an empty or a short first one: mlx5 with striding receive queues puts nothing there. The
-//! front of such a frame is copied, and read from there; all others are read where they lie.
+//! A frame of several buffers may have an empty or a short first one: mlx5 with striding receive
+//! queues puts nothing there. The front of such a frame is copied, and read from there; all others
+//! are read where they lie.
 
 use aya_ebpf::{
     bindings::xdp_md,
@@ -49,10 +50,12 @@ subprogram! {
         let Some(front) = FRONT.first_ptr() else {
             return;
         };
-        // A frame that is longer than its first buffer has at least one byte. The mask is for the verifier.
+        // A frame that is longer than its first buffer has at least one byte. The mask is for the
+        // verifier.
         let bytes = frame_bytes.min(FRONT_COPIED).wrapping_sub(1) & (FRONT_COPIED - 1);
         let bytes = bytes.wrapping_add(1);
-        // SAFETY: a live map value of this CPU, on which no program interrupts another; it holds as many bytes as the mask lets through.
+        // SAFETY: a live map value of this CPU, on which no program interrupts another; it holds as
+        // many bytes as the mask lets through.
         unsafe {
             let copied = (&raw mut (*front).copied).cast::<c_void>();
             let is_read = bpf_xdp_load_bytes(context, 0, copied, bytes) == 0;
@@ -71,8 +74,9 @@ pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
-/// The same in a subprogram, which does not know the length of the frame, and whether it was copied. It is not reported by the
-/// program: the verifier of 6.1 would look at all that follows twice.
+/// The same in a subprogram, which does not know the length of the frame, and whether it was
+/// copied. It is not reported by the program: the verifier of 6.1 would look at all that follows
+/// twice.
 #[inline(always)]
 pub fn again(context: &XdpContext) -> (Cursor<'_>, bool) {
     if is_short(context, || bytes(context.ctx)) {
@@ -88,10 +92,12 @@ pub fn whole(context: &XdpContext) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
-/// The same, read from the context again: the compiler would keep the bounds of the packet, for which the stack has no room.
+/// The same, read from the context again: the compiler would keep the bounds of the packet, for
+/// which the stack has no room.
 #[inline(always)]
 pub fn whole_again<'a>(context: *mut xdp_md) -> Cursor<'a> {
-    // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds the kernel gives.
+    // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds
+    // the kernel gives.
     unsafe {
         let start = (&raw const (*context).data).read_volatile() as usize;
         let end = (&raw const (*context).data_end).read_volatile() as usize;
@@ -125,14 +131,16 @@ fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
     }
 }
 
-/// An upper layer as it is read from a copy: one behind its end is as far behind it as the verifier wants to see.
+/// An upper layer as it is read from a copy: one behind its end is as far behind it as the verifier
+/// wants to see.
 #[inline(always)]
 pub fn within(is_copied: bool, upper: UpperLayer) -> UpperLayer {
     if !is_copied {
         return upper;
     }
-    // The compiler may not take this for part of another comparison or mask: the verifier would not see the bound. And it may not make an
-    // "or" of the sum, after which the verifier of 6.1 knows no bound.
+    // The compiler may not take this for part of another comparison or mask: the verifier would not
+    // see the bound. And it may not make an "or" of the sum, after which the verifier of 6.1 knows
+    // no bound.
     let offset = opaque(upper.offset().into()) as u32;
     let rest = opaque((upper.to_bits() & !u32::from(u16::MAX)).into()) as u32;
     UpperLayer::from_bits(rest.wrapping_add(offset.min(2 * FRONT_COPIED - 1)))

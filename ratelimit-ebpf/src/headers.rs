@@ -13,7 +13,8 @@ use ratelimit_common::{
 
 use crate::{constant::Constant, frame, interface};
 
-/// Which tunnels are looked into: the number of [`Tunnels`]. The verifier knows it, so that none costs nothing.
+/// Which tunnels are looked into: the number of [`Tunnels`]. The verifier knows it, so that none
+/// costs nothing.
 #[unsafe(no_mangle)]
 static TUNNELS: Constant<u64> = Constant::new(Tunnels::NONE.number());
 

@@ -1,8 +1,9 @@
 //! Whether programs on one CPU can interrupt each other.
 //!
-//! In a usual kernel they cannot: they run in the soft interrupt of receiving, one after the other. A real-time kernel
-//! (`PREEMPT_RT`) runs that in threads, which may drive each other off a CPU since it may be built without a lock around them
-//! (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18). There, what belongs to a CPU is claimed, counted atomically, or not used at all.
+//! In a usual kernel they cannot: they run in the soft interrupt of receiving, one after the other.
+//! A real-time kernel (`PREEMPT_RT`) runs that in threads, which may drive each other off a CPU
+//! since it may be built without a lock around them (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18).
+//! There, what belongs to a CPU is claimed, counted atomically, or not used at all.
 
 use ratelimit_common::features::{self, Feature};
 
@@ -34,7 +35,8 @@ pub unsafe fn add<const N: usize>(counts: [(*mut u64, u64); N]) {
     }
 }
 
-/// Memory of this CPU that one program at a time may use. It is given back by [`release`](Self::release).
+/// Memory of this CPU that one program at a time may use. It is given back by
+/// [`release`](Self::release).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Claimed<T> {

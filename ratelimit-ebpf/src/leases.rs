@@ -14,7 +14,8 @@ use crate::{
     subprogram::{Packet, on_stack},
 };
 
-/// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter keeps all others from being looked for.
+/// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter
+/// keeps all others from being looked for.
 #[inline(always)]
 pub fn may_be<A: FamilyMaps>(source: &A) -> bool {
     FILTERS
@@ -69,7 +70,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// Counts what a packet asked of the limits of the node, which refused it. Time does not matter.
+    /// Counts what a packet asked of the limits of the node, which refused it. Time does not
+    /// matter.
     pub fn count_refused_by_node(policy: &Policy, packet: Packet) {
         let arrival = packet.arrived(Instant::default());
         count(&node_key(policy.scope()), policy, &arrival, Demanded::Refused);
@@ -84,12 +86,14 @@ fn leased(key: &LogKey, at: Instant) -> u32 {
 
 #[inline(always)]
 fn find(key: &LogKey) -> Option<&'static Lease> {
-    // SAFETY: where user space puts another lease in its place, the memory may become one of another key while this packet is judged. Any
-    // bytes are a lease, and a policy on other terms does not hold.
+    // SAFETY: where user space puts another lease in its place, the memory may become one of
+    // another key while this packet is judged. Any bytes are a lease, and a policy on other terms
+    // does not hold.
     unsafe { LEASES.get(key) }
 }
 
-/// Counts what a packet asked. Only who is refused, or has a lease, is counted: so forged sources do not churn what is counted.
+/// Counts what a packet asked. Only who is refused, or has a lease, is counted: so forged sources
+/// do not churn what is counted.
 #[inline(always)]
 fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
     let demand = DEMANDS.get_ptr_mut(key);

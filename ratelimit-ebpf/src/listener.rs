@@ -28,7 +28,8 @@ const TCP_BYTES_MAX: usize = 60;
 /// The offset of the data offset in a TCP header.
 const WORDS: usize = 12;
 
-/// A network header without options, and the transport header right behind it: so both addresses and both ports are one piece.
+/// A network header without options, and the transport header right behind it: so both addresses
+/// and both ports are one piece.
 type Headers = [u64; (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8)];
 
 /// The request to a listener.

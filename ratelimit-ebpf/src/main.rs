@@ -74,8 +74,8 @@ pub fn ratelimit(context: XdpContext) -> u32 {
     judge(&context, frame::whole, &NEXT)
 }
 
-/// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the first is readable, and holds the
-/// headers, or the front is copied.
+/// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the
+/// first is readable, and holds the headers, or the front is copied.
 #[xdp(frags)]
 #[inline(always)]
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
@@ -101,7 +101,8 @@ fn judge<'a>(
         return XDP_PASS;
     };
     samples::offer(context.ctx, settings);
-    // SAFETY: where the clock is coarse it points to a live map value of this CPU, and no other reference to that exists.
+    // SAFETY: where the clock is coarse it points to a live map value of this CPU, and no other
+    // reference to that exists.
     let now = unsafe { clock::now(settings, of_cpu) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
@@ -120,7 +121,8 @@ fn judge<'a>(
     }
 }
 
-/// Returns the state that this CPU keeps between packets; null in a program without a feature that needs it.
+/// Returns the state that this CPU keeps between packets; null in a program without a feature that
+/// needs it.
 #[inline(always)]
 fn of_cpu() -> Option<*mut OfCpu> {
     if features::is_enabled::<{ Feature::CoarseClock as u8 }>()

@@ -1,6 +1,7 @@
 //! The BPF maps, each with what it maps.
 //!
-//! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
+//! User space finds them by the names of these statics, and sets the sizes that depend on the
+//! configuration.
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
@@ -47,7 +48,8 @@ use crate::{constant::Constant, interruption::Claimed, single::Single};
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-/// User space may read and write where the program does, without a system call. It begins at a page.
+/// User space may read and write where the program does, without a system call. It begins at a
+/// page.
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
 
 type Lists<A> = HashMap<PrefixKey<A>, ByGeneration<ListEntry>, { LISTED_MAX as usize }, ON_DEMAND>;
@@ -110,8 +112,8 @@ type FilterV4 = [u64; Ipv4::LEVELS.words() as usize];
 /// The words of a sliding log: its head, and its times.
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
 
-/// Source, scope and limit → the ring of a sliding log. User space makes it with as many words and entries as the limits
-/// need, which is why it has no BTF type: that would fix the words.
+/// Source, scope and limit → the ring of a sliding log. User space makes it with as many words and
+/// entries as the limits need, which is why it has no BTF type: that would fix the words.
 #[map]
 pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
     untyped::LruHashMap::with_max_entries(1, 0);
@@ -158,7 +160,8 @@ static COMPACT_V4: Compact = Array::new();
 #[btf_map]
 static COMPACT_V6: Compact = Array::new();
 
-/// Index 0 and 1 → the seeds of the tags, for the daemon alone: they must outlive it as long as the tags.
+/// Index 0 and 1 → the seeds of the tags, for the daemon alone: they must outlive it as long as the
+/// tags.
 #[btf_map]
 pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 
@@ -190,7 +193,8 @@ static REFUSED_V4: RefusedSources<Ipv4> = Array::new();
 #[btf_map]
 static REFUSED_V6: RefusedSources<Ipv6> = Array::new();
 
-/// Source → its strikes, as a word of `BanRule`. Only sources that are refused enter, so a forged flood does not churn it.
+/// Source → its strikes, as a word of `BanRule`. Only sources that are refused enter, so a forged
+/// flood does not churn it.
 #[btf_map]
 static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
@@ -202,8 +206,8 @@ static DETECTED_V4: DetectedBySource<Ipv4> = HashMap::new();
 #[btf_map]
 static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
 
-/// Index of a family → the bits that say where such bans may be. Behind both families: where leases and demands may be. A program has 64 maps
-/// at most.
+/// Index of a family → the bits that say where such bans may be. Behind both families: where leases
+/// and demands may be. A program has 64 maps at most.
 #[btf_map]
 pub static FILTERS: Array<Filter, { FILTERS_MAX as usize }> = Array::new();
 
@@ -286,8 +290,8 @@ pub static VERDICTS: PerCpuArray<Counter, { COUNTERS as usize }> = PerCpuArray::
 #[btf_map]
 pub static ENTRY_COUNTERS: PerCpuArray<Counter, { SLOTS_MAX as usize }> = PerCpuArray::new();
 
-/// Slot → what it counts for, as a hash with the seed that the first element has, for the daemon alone: it must outlive it as
-/// long as the counts.
+/// Slot → what it counts for, as a hash with the seed that the first element has, for the daemon
+/// alone: it must outlive it as long as the counts.
 #[btf_map]
 pub static COUNTER_OWNERS: Array<u64, { SLOTS_MAX as usize }> = Array::new();
 
@@ -307,7 +311,8 @@ pub const CAPTURE: Single<Capture, { Direct::Capture as u8 }> = Single::new();
 pub static CAPTURE_TALLY: PerCpuArray<capture::Tally, { INTERFACES_MAX as usize }> =
     PerCpuArray::new();
 
-/// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
+/// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a
+/// map or the stack.
 #[btf_map]
 pub static CAPTURE_ROOM: PerCpuArray<Claimed<Room>, 1> = PerCpuArray::new();
 
@@ -330,7 +335,8 @@ pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 pub const MANUAL_CLOCK: Single<u64, { Direct::ManualClock as u8 }> = Single::new();
 
-/// The bits of an address that make it a source, in network order. Words, as addresses would be read byte by byte.
+/// The bits of an address that make it a source, in network order. Words, as addresses would be
+/// read byte by byte.
 #[unsafe(no_mangle)]
 static SOURCE_MASK_V4: Constant<u32> = Constant::new(u32::MAX);
 #[unsafe(no_mangle)]

@@ -28,7 +28,8 @@ fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
         let word = unsafe { taken.add(newcomer as usize) };
         return budget.of(generation).take_one(&MapWord(word), now);
     }
-    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
+    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one
+    // here.
     let [sources, overflow_buckets] = unsafe { &mut *shares };
     let (word, share) = match newcomer {
         Newcomer::Source => (taken, sources),

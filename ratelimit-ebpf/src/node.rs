@@ -47,7 +47,8 @@ impl Node for MapNode {
             return;
         }
         if let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) {
-            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
+            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other
+            // on one here.
             if let Some(place) = unsafe { (*shares).get_mut(index) } {
                 *place = share;
             }
@@ -198,8 +199,8 @@ subprogram! {
 subprogram! {
     /// [`node::draw`].
     fn draw_share(policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
-        // Kernel 6.1 learns from a comparison about the register, not about the place on the stack that it was read from. A mask
-        // comes before it is put there.
+        // Kernel 6.1 learns from a comparison about the register, not about the place on the stack
+        // that it was read from. A mask comes before it is put there.
         node::draw(policy, &MapNode, index & (LIMITS_MAX - 1), at, cost)
     }
 }

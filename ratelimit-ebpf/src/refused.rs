@@ -27,7 +27,8 @@ pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
     }
 }
 
-/// Whether the word by which the only limit of the policy of this scope refused a source before refuses it again, which is counted.
+/// Whether the word by which the only limit of the policy of this scope refused a source before
+/// refuses it again, which is counted.
 #[inline(always)]
 pub fn is_refused_again<A: FamilyMaps>(
     source: &A,

@@ -20,7 +20,8 @@ use crate::{
 
 /// Counts a packet, and sends its front if it is its turn.
 ///
-/// It comes first, when there is nothing yet that would have to outlive it on the stack, which has no room.
+/// It comes first, when there is nothing yet that would have to outlive it on the stack, which has
+/// no room.
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, settings: Settings) {
     // Attacks that a dry run sees would be answered on the other interfaces.
@@ -43,14 +44,16 @@ subprogram! {
         let now = clock::precise();
         // SAFETY: the helper takes nothing and cannot fail.
         countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
-        // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
+        // Each looks at packets of its family alone. Before there is an entry: the verifier wants
+        // no call while one is held.
         let socket = socket(context).number();
         let inner = headers::inner(context);
         let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
             return;
         };
         let front = entry.as_mut_ptr();
-        // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
+        // SAFETY: the entry is this program's until it is submitted, and there is room for the
+        // front of a packet.
         let is_read = unsafe {
             (*front).at_ns = now.as_nanos();
             (*front).packets = packets;
@@ -104,8 +107,8 @@ pub unsafe fn read_front(
     bytes: u32,
     place: *mut c_void,
 ) -> bool {
-    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
-    // and room for all.
+    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that
+    // there is at least one byte, and room for all.
     let bytes = bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
     let offset = inner.offset().into();
     // SAFETY: the caller has room for as many bytes as the mask lets through.

@@ -22,7 +22,8 @@ impl<T, const MAP: u8> Single<T, MAP> {
     /// The element, if it is never written in place.
     #[inline(always)]
     pub fn get(&self) -> &'static T {
-        // SAFETY: the program keeps the map, whose element is a `T`, and whose memory is aligned for any.
+        // SAFETY: the program keeps the map, whose element is a `T`, and whose memory is aligned
+        // for any.
         unsafe { &*self.as_ptr() }
     }
 }

@@ -66,7 +66,8 @@ impl StrikeBits {
     }
 }
 
-/// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether a ban is due.
+/// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether a ban is
+/// due.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
     find(source).is_some_and(|word| rule.strike(&MapWord(word), now))

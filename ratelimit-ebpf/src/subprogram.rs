@@ -7,10 +7,10 @@
 
 /// Defines a function whose body is a subprogram: `fn name(arguments) -> Answer { body }`.
 ///
-/// - `fn name[name_v4, name_v6]<A>(...)` has a subprogram for each address family, as BTF knows no type parameters. In its
-///   body `A` is the family.
-/// - A body reads all of its arguments: one that nothing reads would be a register that nothing has written, which the verifier
-///   refuses.
+/// - `fn name[name_v4, name_v6]<A>(...)` has a subprogram for each address family, as BTF knows no
+///   type parameters. In its body `A` is the family.
+/// - A body reads all of its arguments: one that nothing reads would be a register that nothing has
+///   written, which the verifier refuses.
 /// - `(...; arrival)` has a last argument, `arrival: &Arrival`, that takes two of the five.
 macro_rules! subprogram {
     (
@@ -159,12 +159,12 @@ pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
     unsafe { T::unpack(opaque(answer)).unwrap_unchecked() }
 }
 
-/// An answer of which the compiler knows as little as the verifier, which does not look from one subprogram into another.
-/// Else it would leave out the comparisons that the verifier wants to see.
+/// An answer of which the compiler knows as little as the verifier, which does not look from one
+/// subprogram into another. Else it would leave out the comparisons that the verifier wants to see.
 #[inline(always)]
 pub fn opaque(mut answer: u64) -> u64 {
-    // SAFETY: a register moved to itself. Without an instruction, two lines of the source would be at the same one, which the
-    // kernel refuses.
+    // SAFETY: a register moved to itself. Without an instruction, two lines of the source would be
+    // at the same one, which the kernel refuses.
     unsafe { asm!("{0} = {0}", inout(reg) answer, options(pure, nomem, nostack, preserves_flags)) };
     answer
 }
@@ -190,8 +190,9 @@ pub fn opaque_pointer<T>(mut pointer: *mut T) -> *mut T {
     pointer
 }
 
-/// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that it does not know. Else it follows each
-/// outcome of its own to the end of the program, and kernel 6.1 gives up.
+/// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that
+/// it does not know. Else it follows each outcome of its own to the end of the program, and kernel
+/// 6.1 gives up.
 #[inline(always)]
 pub fn without_bounds(mut number: u64, time: Instant) -> u64 {
     // SAFETY: registers alone.
@@ -207,9 +208,11 @@ pub fn without_bounds(mut number: u64, time: Instant) -> u64 {
     number
 }
 
-/// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an argument.
+/// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an
+/// argument.
 #[inline(always)]
 pub fn on_stack<A: Address>(source: &A) -> A {
-    // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was copied instead of the copy.
+    // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was
+    // copied instead of the copy.
     unsafe { ptr::from_ref(source).read_volatile() }
 }

@@ -1,4 +1,5 @@
-//! Variables that all CPUs share, without a lookup: the address is part of the instruction. They begin at 0 with each load.
+//! Variables that all CPUs share, without a lookup: the address is part of the instruction. They
+//! begin at 0 with each load.
 
 use core::cell::UnsafeCell;
 

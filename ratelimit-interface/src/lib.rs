@@ -31,7 +31,8 @@ pub struct InterfaceState {
     pub mtu: u32,
     /// Kind of a virtual interface: `bridge`, `vlan`.
     pub kind: Option<String>,
-    /// The index of the interface beneath it, as that of a VLAN; of one end of a veth pair it is the other end.
+    /// The index of the interface beneath it, as that of a VLAN; of one end of a veth pair it is
+    /// the other end.
     pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
@@ -41,7 +42,8 @@ pub struct InterfaceState {
     pub rx_queues_max: u32,
 }
 
-/// The kinds of interfaces whose frames another interface has received, and GRO may have put together there.
+/// The kinds of interfaces whose frames another interface has received, and GRO may have put
+/// together there.
 const STACKED: [&str; 9] = [
     "bridge",
     "bond",
@@ -54,19 +56,20 @@ const STACKED: [&str; 9] = [
     "openvswitch",
 ];
 
-/// The kinds of interfaces whose other end is a network stack, which leaves cutting to the card that it takes them for (TSO).
+/// The kinds of interfaces whose other end is a network stack, which leaves cutting to the card
+/// that it takes them for (TSO).
 const UNCUT: [&str; 2] = ["netkit", "veth"];
 
 impl InterfaceState {
-    /// Whether frames may come to it as they were sent, of up to 64 kB: in generic mode each counts as one packet. A program in native
-    /// mode makes the other end of a veth cut them.
+    /// Whether frames may come to it as they were sent, of up to 64 kB: in generic mode each counts
+    /// as one packet. A program in native mode makes the other end of a veth cut them.
     pub fn is_uncut(&self) -> bool {
         let kind = self.kind.as_deref();
         kind.is_some_and(|kind| UNCUT.contains(&kind))
     }
 
-    /// Whether frames come to it by way of other interfaces, which may have put several together (GRO): in generic mode what
-    /// arrives as 30 packets counts as one then.
+    /// Whether frames come to it by way of other interfaces, which may have put several together
+    /// (GRO): in generic mode what arrives as 30 packets counts as one then.
     pub fn is_stacked(&self) -> bool {
         let kind = self.kind.as_deref();
         kind.is_some_and(|kind| STACKED.contains(&kind))
@@ -137,7 +140,8 @@ pub fn query_index(index: u32) -> anyhow::Result<Option<InterfaceState>> {
     Ok(reply.map(state))
 }
 
-/// The interface that runs the program with a number; `None` when none does. A program of ours is loaded for one interface.
+/// The interface that runs the program with a number; `None` when none does. A program of ours is
+/// loaded for one interface.
 pub fn running(program: u32) -> anyhow::Result<Option<InterfaceState>> {
     let mut found = None;
     each(|link| {

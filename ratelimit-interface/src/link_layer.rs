@@ -28,7 +28,8 @@ pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
         | LinkLayerType::Sit
         | LinkLayerType::Ip6gre => Ok(LinkLayer::None),
         LinkLayerType::Ipgre if has_remote(link) => Ok(LinkLayer::None),
-        // There the kernel keeps the outer header in front, for `ipgre_header_parse` (`__ipgre_rcv` in net/ipv4/ip_gre.c).
+        // There the kernel keeps the outer header in front, for `ipgre_header_parse` (`__ipgre_rcv`
+        // in net/ipv4/ip_gre.c).
         LinkLayerType::Ipgre => bail!(
             "packets of a GRE interface without one remote address begin with their outer header: put the interface \
              below it in its place, or give it a remote address"

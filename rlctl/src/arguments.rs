@@ -20,8 +20,8 @@ use crate::{
 
 /// Controls the rate limiter on this host.
 ///
-/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. Its changes apply at once, and survive
-/// a restart of the daemon. They do not touch the configuration file.
+/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. Its changes apply at once, and
+/// survive a restart of the daemon. They do not touch the configuration file.
 ///
 /// For each packet, allow beats ban beats limit. A source on the allow list is never dropped, and a
 /// banned source always. The limits decide about all others.
@@ -180,9 +180,9 @@ pub enum Verb {
     },
     /// Try a configuration; without a confirmation in time the previous one is restored
     ///
-    /// The file takes the place of the daemon's configuration file; its `conf.d` still applies. It is
-    /// checked and applied at once. On a terminal, Enter keeps it; Ctrl-C, Ctrl-D and the end of the
-    /// session roll it back at once. `rlctl confirm` keeps it from any session. Without a
+    /// The file takes the place of the daemon's configuration file; its `conf.d` still applies. It
+    /// is checked and applied at once. On a terminal, Enter keeps it; Ctrl-C, Ctrl-D and the end of
+    /// the session roll it back at once. `rlctl confirm` keeps it from any session. Without a
     /// confirmation in time the previous configuration is restored.
     ///
     /// If stdin is not a terminal, `apply` returns while the trial continues. The trial survives a
@@ -199,8 +199,8 @@ pub enum Verb {
     },
     /// Keep the configuration on trial
     ///
-    /// A file in the same directory as the daemon's configuration file also replaces it, so that the
-    /// configuration survives a reload and a restart. The previous file is kept as
+    /// A file in the same directory as the daemon's configuration file also replaces it, so that
+    /// the configuration survives a reload and a restart. The previous file is kept as
     /// `config.toml.before`.
     #[command(after_help = "Examples:\n  rlctl confirm\n  rlctl confirm --save")]
     Confirm {
@@ -424,8 +424,8 @@ fn address(text: &str) -> Result<IpAddr, String> {
 pub struct PrefixesArguments {
     /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
-    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one per line,
-    /// with comments after `#`. If one is invalid, nothing changes.
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one
+    /// per line, with comments after `#`. If one is invalid, nothing changes.
     #[arg(value_name = "PREFIX", required = true)]
     pub prefixes: Vec<String>,
     #[command(flatten)]
@@ -496,8 +496,8 @@ pub struct ListArguments {
 pub struct UnbanArguments {
     /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
-    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one per line,
-    /// with comments after `#`. If one is invalid, nothing changes.
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one
+    /// per line, with comments after `#`. If one is invalid, nothing changes.
     #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"], add = completions::banned())]
     pub prefixes: Vec<String>,
     #[command(flatten)]
@@ -571,7 +571,8 @@ pub struct HistoryArguments {
     pub quota: Option<Watched>,
 }
 
-/// `events [--follow] [--last N] [--only KIND] [--within PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
+/// `events [--follow] [--last N] [--only KIND] [--within PREFIX] [--since TIME] [--run PROGRAM]
+/// [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --within 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl stats` counts all of them. Consecutive similar drops are shown as one line with their count; with --follow, --cursor-file and --json every event is a line.\n\nIf a --run program fails, the failure is reported on stderr and the next event follows. With --cursor-file a call continues where the last one ended; the first call starts with new events. --follow exits with 0 on Ctrl-C and with 4 when the daemon stops."
@@ -737,10 +738,10 @@ pub enum ListKind {
 pub enum ConfigVerb {
     /// Check a configuration file and show its errors
     ///
-    /// It only reads files, so the result is the same on every host. Problems that depend on the host
-    /// are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log: destinations that
-    /// are not routed here, VLANs on interfaces without Ethernet, and tunnel interfaces that `tunnels`
-    /// also looks into.
+    /// It only reads files, so the result is the same on every host. Problems that depend on the
+    /// host are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log:
+    /// destinations that are not routed here, VLANs on interfaces without Ethernet, and tunnel
+    /// interfaces that `tunnels` also looks into.
     #[command(
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml\n  rlctl config check --upgrade /etc/ratelimit/config.toml"
     )]

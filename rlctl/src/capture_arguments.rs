@@ -1,4 +1,5 @@
-//! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--drop-reason R] [--within PREFIX] [--snap BYTES]`
+//! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--drop-reason R] [--within PREFIX]
+//! [--snap BYTES]`
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Long lists of prefixes, in as many requests as they need: the daemon reads at most 64 KiB at once.
+//! Long lists of prefixes, in as many requests as they need: the daemon reads at most 64 KiB at
+//! once.
 
 use ratelimit_core::api::Changed;
 
@@ -9,7 +10,8 @@ const PREFIXES_MAX: usize = 1000;
 
 /// Sends `prefixes` by `send`, and adds the answers up.
 ///
-/// A request is carried out whole or not at all; a list of several requests is not, and both [`note`] and a failure say so.
+/// A request is carried out whole or not at all; a list of several requests is not, and both
+/// [`note`] and a failure say so.
 pub fn send<T: Clone>(
     prefixes: &[T],
     send: impl Fn(Vec<T>) -> Result<Answer<Changed>, Failure>,

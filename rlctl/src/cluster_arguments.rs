@@ -7,7 +7,8 @@ use crate::completions;
 /// What can be asked of the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
-    /// Show the connection to the store, refused messages, and the nodes with their bans in force here
+    /// Show the connection to the store, refused messages, and the nodes with their bans in force
+    /// here
     #[command(
         after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster status --json | jq -r '.nodes[].name'\n\nThe exit code is 1 while the store is unreachable."
     )]

@@ -44,7 +44,8 @@ pub fn limited_at_runtime() -> ArgValueCompleter {
     })
 }
 
-/// Proposes what `[history] watch` can name: policies, prefixes that have limits of their own, and the node.
+/// Proposes what `[history] watch` can name: policies, prefixes that have limits of their own, and
+/// the node.
 pub fn watched() -> ArgValueCompleter {
     from("/v1/limits", |policy: PolicyView| {
         if policy.origin != Origin::Config || policy.applies_to != AppliesTo::Source {

@@ -1,4 +1,5 @@
-//! Limits on a command line: `--packets 1000 --per 1s`, or several `--limit packets=1000,per=1s,match=dns`.
+//! Limits on a command line: `--packets 1000 --per 1s`, or several
+//! `--limit packets=1000,per=1s,match=dns`.
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
@@ -33,18 +34,20 @@ struct OneLimit {
     /// Length of the window from 10ms to 31d: 100ms, 1s or 1h
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     per: Option<Duration>,
-    /// Algorithm: fixed-window, sliding-window, token-bucket or sliding-log [default: token-bucket for
-    /// bytes on one node, otherwise fixed-window]
+    /// Algorithm: fixed-window, sliding-window, token-bucket or sliding-log [default: token-bucket
+    /// for bytes on one node, otherwise fixed-window]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<AlgorithmName>,
-    /// Burst of a token bucket in the unit of the limit; auto is the amount, for bytes at least what
-    /// flows in within 250 ms [default: auto]
+    /// Burst of a token bucket in the unit of the limit; auto is the amount, for bytes at least
+    /// what flows in within 250 ms [default: auto]
     #[arg(long, value_name = "AMOUNT")]
     burst: Option<String>,
-    /// Packets to count: tcp-syn, fragments, other, a configured class, or an inline one such as `{ protocol = "udp", source_ports = [53] }` [default: all]
+    /// Packets to count: tcp-syn, fragments, other, a configured class, or an inline one such as
+    /// `{ protocol = "udp", source_ports = [53] }` [default: all]
     #[arg(long = "match", value_name = "CLASS", id = "match", value_parser = class)]
     class: Option<Match>,
-    /// Scope: node (each node separately) or cluster (shared by all nodes, needs --cluster) [default: node]
+    /// Scope: node (each node separately) or cluster (shared by all nodes, needs --cluster)
+    /// [default: node]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Option<Scope>,
     /// How the nodes divide the limit: equal or proportional [default: equal]
@@ -165,7 +168,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name of a class, or a class on the spot as the configuration has it: `{ protocol = "udp", source_ports = [53] }`.
+/// The name of a class, or a class on the spot as the configuration has it:
+/// `{ protocol = "udp", source_ports = [53] }`.
 fn class(text: &str) -> Result<Match, String> {
     if !text.starts_with('{') {
         return Ok(Match::Named(text.to_owned()));

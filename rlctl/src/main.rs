@@ -1,6 +1,8 @@
-//! `rlctl`, the command line of `ratelimitd`: arguments become requests to the daemon, its answers become sentences.
+//! `rlctl`, the command line of `ratelimitd`: arguments become requests to the daemon, its answers
+//! become sentences.
 //!
-//! The daemon answers data, `rlctl` phrases it. It never touches the datapath, and knows no state but the answer.
+//! The daemon answers data, `rlctl` phrases it. It never touches the datapath, and knows no state
+//! but the answer.
 // A new variant is met at each place that decides by it.
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 

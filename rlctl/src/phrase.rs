@@ -13,7 +13,8 @@ use crate::{
     output::{BAD, printable, styled},
 };
 
-/// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
+/// A moment in local time, with its date when that is not today's: `14:32:07`,
+/// `2026-03-02 14:32:07`.
 pub fn moment(moment: Timestamp, now: &Zoned) -> String {
     let local = moment.to_zoned(now.time_zone().clone());
     let format = if local.date() == now.date() {

@@ -14,9 +14,9 @@ use ratelimit_core::quantity;
 pub struct SimulateArguments {
     /// The capture, pcap or pcapng. `-` reads stdin
     ///
-    /// All its packets count, also those sent by the host, so capture with `tcpdump -Q in`. Packets of
-    /// Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures get an Ethernet header. Truncated
-    /// packets count with their length on the wire.
+    /// All its packets count, also those sent by the host, so capture with `tcpdump -Q in`. Packets
+    /// of Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures get an Ethernet header.
+    /// Truncated packets count with their length on the wire.
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
     /// The configuration, as `ratelimitd` reads it, with `conf.d/*.toml` beside it

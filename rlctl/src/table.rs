@@ -14,7 +14,8 @@ pub struct Table {
 const RIGHT: char = '>';
 
 impl Table {
-    /// A table without rows, with a head such as `SOURCE | >PACKETS`. Columns have words, or numbers behind a `>`.
+    /// A table without rows, with a head such as `SOURCE | >PACKETS`. Columns have words, or
+    /// numbers behind a `>`.
     pub fn new(head: &'static str) -> Self {
         Self {
             columns: head.split(" | ").collect(),

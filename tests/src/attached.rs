@@ -1,4 +1,5 @@
-//! The program that a daemon has loaded, on the maps that it has filled, run on frames by `BPF_PROG_TEST_RUN`.
+//! The program that a daemon has loaded, on the maps that it has filled, run on frames by
+//! `BPF_PROG_TEST_RUN`.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,8 @@ use ratelimit_common::{Settings, layout};
 
 use crate::service::Service;
 
-/// The program of a daemon. A change of the features in use replaces it, so it is looked for each time.
+/// The program of a daemon. A change of the features in use replaces it, so it is looked for each
+/// time.
 pub struct Attached {
     /// The number of the map of its settings.
     settings: u32,
@@ -49,7 +51,8 @@ impl Attached {
         self.newest()?.info()?.size_translated().context("no size")
     }
 
-    /// The program that runs now, for as many packets that to look for it each time would take longer than they do.
+    /// The program that runs now, for as many packets that to look for it each time would take
+    /// longer than they do.
     pub fn now(&self) -> Result<Now> {
         self.newest().map(Now)
     }

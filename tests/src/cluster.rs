@@ -223,7 +223,8 @@ pub fn bound(limit: f64, nodes: usize, seconds: f64) -> f64 {
     limit * (seconds + 2.0 - 1.0 / nodes as f64)
 }
 
-/// Compares what all nodes admitted of sources, by their last two bytes, with the bound: in each time of a tenth of a second to three.
+/// Compares what all nodes admitted of sources, by their last two bytes, with the bound: in each
+/// time of a tenth of a second to three.
 ///
 /// # Panics
 ///
@@ -277,7 +278,8 @@ pub fn started(redis: &Redis, names: &[&str], toml: &str) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-/// Whether limits are divided by reports of a time that began since then: a division is of the reports of two periods before.
+/// Whether limits are divided by reports of a time that began since then: a division is of the
+/// reports of two periods before.
 fn divides(sharing: &SharingStatus, since: Timestamp) -> bool {
     let reported = since + SignedDuration::from_secs_f64(2.0 * sharing.period_seconds);
     sharing.fallback.is_none() && sharing.divided_at.is_some_and(|at| at > reported)

@@ -26,7 +26,8 @@ pub fn pin(cpu: usize) {
     assert_eq!(result, 0, "CPU {cpu} may be used");
 }
 
-/// Does the work on two CPUs; one pair of workers at a time, as pairs would only wait for each other.
+/// Does the work on two CPUs; one pair of workers at a time, as pairs would only wait for each
+/// other.
 pub fn on_two<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
     static CPUS: Mutex<()> = Mutex::new(());
     let _both = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,8 @@ impl Meeting {
     /// Longer than any work between two meetings takes.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Waits for the other CPU to come here for the `round`th time: busily, as waking up takes longer than a race.
+    /// Waits for the other CPU to come here for the `round`th time: busily, as waking up takes
+    /// longer than a race.
     pub fn meet(&self, round: usize) {
         const SPINS: usize = 10_000;
         self.0.fetch_add(1, SeqCst);

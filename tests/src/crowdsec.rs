@@ -1,4 +1,5 @@
-//! A real local API of `CrowdSec`, with directories of its own, in the near namespace of a lab. It knows of no central API.
+//! A real local API of `CrowdSec`, with directories of its own, in the near namespace of a lab. It
+//! knows of no central API.
 
 use std::{
     fs,

@@ -1,5 +1,6 @@
-//! Programs of Debian packages and of `PyPI`, which `cargo xtask setup` unpacks beside what is built. Their servers are not to run on this
-//! host, and not to announce themselves anywhere, as installing them would make them do.
+//! Programs of Debian packages and of `PyPI`, which `cargo xtask setup` unpacks beside what is
+//! built. Their servers are not to run on this host, and not to announce themselves anywhere, as
+//! installing them would make them do.
 
 use std::path::PathBuf;
 

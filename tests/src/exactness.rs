@@ -1,8 +1,10 @@
-//! How exact the limiter is: each algorithm against its definition, at many loads, with several kinds of arrivals.
+//! How exact the limiter is: each algorithm against its definition, at many loads, with several
+//! kinds of arrivals.
 //!
-//! [`oracle`] has the definitions, written down as the documentation says them and never by calling what is measured.
-//! [`virtual_time`] chooses the time of every packet; then the answers have to be the same, one by one. [`real_time`] takes the
-//! kernel's clock, and knows of every packet between which two times it was judged.
+//! [`oracle`] has the definitions, written down as the documentation says them and never by calling
+//! what is measured. [`virtual_time`] chooses the time of every packet; then the answers have to be
+//! the same, one by one. [`real_time`] takes the kernel's clock, and knows of every packet between
+//! which two times it was judged.
 
 pub mod arrivals;
 pub mod bracketed;

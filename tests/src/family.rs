@@ -100,7 +100,8 @@ where
         Ok(())
     }
 
-    /// Sets the list entry of a prefix, and the bits of the prefix-length filter that let the kernel look for it.
+    /// Sets the list entry of a prefix, and the bits of the prefix-length filter that let the
+    /// kernel look for it.
     pub fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) -> Result<()> {
         self.set_prefix_filter(address, length);
         self.set_list_entry_unnoticed(address, length, entry)?;
@@ -118,7 +119,8 @@ where
         });
     }
 
-    /// Sets the list entry of a prefix that has its bits, and lets the CPUs cache what the lists said before.
+    /// Sets the list entry of a prefix that has its bits, and lets the CPUs cache what the lists
+    /// said before.
     pub fn set_list_entry_unnoticed(
         &mut self,
         address: A,

@@ -52,7 +52,8 @@ impl Pin {
         Self(Path::new("/sys/fs/bpf").join(unique))
     }
 
-    /// A program that answers every packet with `answer`, and takes frames of several buffers or not.
+    /// A program that answers every packet with `answer`, and takes frames of several buffers or
+    /// not.
     pub fn answering(answer: Answer, frags: bool) -> Result<Self> {
         Self::of(&load(answer, frags)?)
     }
@@ -66,7 +67,8 @@ impl Pin {
         )?)
     }
 
-    /// A program that calls the one that is pinned at `path`, from an array of its own, and passes what comes back.
+    /// A program that calls the one that is pinned at `path`, from an array of its own, and passes
+    /// what comes back.
     pub fn calling(path: &Path) -> Result<Self> {
         let called = Xdp::from_pin(path, XdpAttachType::Interface)?;
         let array = create_array()?;
@@ -87,7 +89,8 @@ impl Pin {
         let pin = Self::of(&program)?;
         let mut array = ProgramArray::try_from(map)?;
         array.set(0, called.fd()?, 0)?;
-        // An array forgets its programs with the last descriptor of user space: one stays open as long as this process.
+        // An array forgets its programs with the last descriptor of user space: one stays open as
+        // long as this process.
         std::mem::forget(array);
         Ok(pin)
     }

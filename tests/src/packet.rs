@@ -1,7 +1,8 @@
 //! Frames, put together header by header.
 //!
-//! Each call appends a header and writes its number into the header before it, so any order of headers can be written down.
-//! [`Frame::build`] fills in lengths and the IPv4 checksum, which the network stack behind the program looks at.
+//! Each call appends a header and writes its number into the header before it, so any order of
+//! headers can be written down. [`Frame::build`] fills in lengths and the IPv4 checksum, which the
+//! network stack behind the program looks at.
 
 mod extension;
 mod ipv4;
@@ -212,7 +213,8 @@ impl Frame {
         self.bytes
     }
 
-    /// The frame to a host, with the checksums that its stack asks for. It has no VLAN tag, no option and no extension header.
+    /// The frame to a host, with the checksums that its stack asks for. It has no VLAN tag, no
+    /// option and no extension header.
     pub fn build_to(self, destination: IpAddr) -> Vec<u8> {
         let mut frame = self.build();
         let ends = match destination {

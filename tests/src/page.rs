@@ -29,7 +29,8 @@ pub fn circumstances() -> Result<String> {
     ))
 }
 
-/// Prints what was measured and the promises that are broken. Where none is, the page at `path` is written.
+/// Prints what was measured and the promises that are broken. Where none is, the page at `path` is
+/// written.
 pub fn publish(text: &str, broken: &[String], path: Option<&Path>) -> Result<ExitCode> {
     print!("{text}");
     for sentence in broken {

@@ -1,4 +1,5 @@
-//! Programs that tests of one process use one after the other: the verifier takes most of a second for each.
+//! Programs that tests of one process use one after the other: the verifier takes most of a second
+//! for each.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -28,7 +29,8 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// A program with these constants, in which a scene is set up. It has the features that the scene uses, as the daemon loads it.
+    /// A program with these constants, in which a scene is set up. It has the features that the
+    /// scene uses, as the daemon loads it.
     pub fn with(constants: &Constants, scene: &Scene) -> Result<Self> {
         let constants = Constants {
             features: scene.features(),

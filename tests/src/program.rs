@@ -172,7 +172,8 @@ fn default_store() -> u32 {
     }
 }
 
-/// The policy at `index`, with a region for each of its limits where the store is `compact` and they have none.
+/// The policy at `index`, with a region for each of its limits where the store is `compact` and
+/// they have none.
 pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
     let is_placed = policy.limits().any(|limit| limit.region().sets() > 0);
     if store != store::COMPACT || is_placed {
@@ -225,8 +226,9 @@ pub type LogWords = [u64; LOG_TIMES as usize + 1];
 /// The size of a test run's first buffer: a page minus the headroom and `skb_shared_info`.
 pub const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 
-/// Maps that are made before the program is loaded, and pinned until then, where aya finds them: those that it reaches by their
-/// address, and those of sources whose records are shorter than the object says.
+/// Maps that are made before the program is loaded, and pinned until then, where aya finds them:
+/// those that it reaches by their address, and those of sources whose records are shorter than the
+/// object says.
 struct Pinned(TempDir);
 
 impl Pinned {
@@ -456,13 +458,15 @@ impl Program {
         }
     }
 
-    /// Runs the program on a frame of which the first `first` bytes are in its first buffer. Kernels before 6.18 refuse to.
+    /// Runs the program on a frame of which the first `first` bytes are in its first buffer.
+    /// Kernels before 6.18 refuse to.
     pub fn run_in_buffers(&self, frame: &[u8], first: usize) -> Result<Action> {
         // The kernel requires the length of an Ethernet header in the first buffer; bytes before
         // the frame count.
         const BEFORE: usize = 16;
         let data_in = [&[0; BEFORE], frame].concat();
-        // `xdp_md` of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+        // `xdp_md` of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, rx_queue_index,
+        // egress_ifindex.
         let context = [
             u32::try_from(BEFORE)?,
             u32::try_from(BEFORE + first)?,
@@ -700,7 +704,8 @@ impl Program {
         }
     }
 
-    /// The same for a prefix that has its bits of the prefix-length filter, and lets the CPUs cache what the lists said before.
+    /// The same for a prefix that has its bits of the prefix-length filter, and lets the CPUs cache
+    /// what the lists said before.
     pub fn set_list_entry_unnoticed(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
         let (length, ipv4, ipv6) = (prefix.len(), &mut self.ipv4, &mut self.ipv6);
         match prefix.address() {

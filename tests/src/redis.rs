@@ -1,4 +1,5 @@
-//! A real Redis of Debian's package, with a directory of its own. It listens on a Unix socket, which reaches every namespace.
+//! A real Redis of Debian's package, with a directory of its own. It listens on a Unix socket,
+//! which reaches every namespace.
 
 use std::{
     env, fs,
@@ -138,7 +139,8 @@ impl Redis {
         Ok(())
     }
 
-    /// The last messages of a node in the stream of a cluster, as they were stored, the newest first.
+    /// The last messages of a node in the stream of a cluster, as they were stored, the newest
+    /// first.
     pub fn last_of(&self, node: &str) -> Result<Vec<Vec<u8>>> {
         let url = format!("unix://{}", self.socket().display());
         let mut connection = redis::Client::open(url)?.get_connection()?;

@@ -72,7 +72,8 @@ impl Scene {
         self
     }
 
-    /// Everything that judges, with the scene set up: the host, and the kernel with frames in one buffer and in several.
+    /// Everything that judges, with the scene set up: the host, and the kernel with frames in one
+    /// buffer and in several.
     ///
     /// # Panics
     ///

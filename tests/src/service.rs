@@ -41,7 +41,8 @@ pub struct Service {
     pub sudo_user: String,
     /// Where systemd would listen for the state of the daemon.
     pub notify_socket: Option<PathBuf>,
-    /// Whether the test changes the kernel's tables itself. Where it does not, a daemon that repairs something has made a mistake before.
+    /// Whether the test changes the kernel's tables itself. Where it does not, a daemon that
+    /// repairs something has made a mistake before.
     pub is_tampered_with: bool,
 }
 
@@ -57,7 +58,8 @@ pub struct Said {
 }
 
 impl Service {
-    /// A service that does not run yet, with the configuration `toml`. Interface, paths and metrics are its own.
+    /// A service that does not run yet, with the configuration `toml`. Interface, paths and metrics
+    /// are its own.
     pub fn new(lab: &Lab, toml: &str) -> Result<Self> {
         static SERVICES: AtomicU32 = AtomicU32::new(0);
         let unique = format!(
@@ -144,7 +146,8 @@ impl Service {
         self.begin()?;
         let deadline = Instant::now() + PATIENCE;
         let socket = self.path("run/control.sock");
-        // It listens last. A program that asks again and again would take the time that the verifier needs.
+        // It listens last. A program that asks again and again would take the time that the
+        // verifier needs.
         let listens = || UnixStream::connect(&socket).is_ok();
         // 6: it answers, and an interface is not there.
         while !(listens() && matches!(self.rlctl(&["status"])?.code, 0 | 6)) {
@@ -289,8 +292,8 @@ impl Service {
         Ok(rows.iter().map(|row| row.packets).sum())
     }
 
-    /// What `rlctl --json` answers, whatever its exit code. For the status of a daemon that is busy it is asked again: on a loaded machine it takes
-    /// seconds to replace a program.
+    /// What `rlctl --json` answers, whatever its exit code. For the status of a daemon that is busy
+    /// it is asked again: on a loaded machine it takes seconds to replace a program.
     pub fn json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
         const ATTEMPTS: usize = 10;
         let ask = || self.rlctl(&[&["--json"], arguments].concat());

@@ -87,7 +87,8 @@ impl Class {
         }
     }
 
-    /// The verdict on a frame from a source that nothing is known of, where a limit with room applies.
+    /// The verdict on a frame from a source that nothing is known of, where a limit with room
+    /// applies.
     pub const fn when_unknown(self) -> Verdict {
         match self {
             Self::Ordinary => Verdict::Pass(PassReason::Conforming),

@@ -1,4 +1,5 @@
-//! A directory whose file system never answers, as one of a server that is gone: whoever looks into it waits.
+//! A directory whose file system never answers, as one of a server that is gone: whoever looks into
+//! it waits.
 
 use std::{
     ffi::CString,

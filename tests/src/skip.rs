@@ -1,4 +1,5 @@
-//! A test that cannot run here says so, and is counted: CI compares the count with what may be skipped.
+//! A test that cannot run here says so, and is counted: CI compares the count with what may be
+//! skipped.
 
 use std::{
     env,
@@ -66,7 +67,8 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Says that the test of this thread did not run because of the kernel, which no setup could mend. `cargo xtask test` knows the words.
+/// Says that the test of this thread did not run because of the kernel, which no setup could mend.
+/// `cargo xtask test` knows the words.
 pub fn kernel_lacks(what: &str) {
     report(&format!("kernel lacks {what}"));
 }

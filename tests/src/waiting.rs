@@ -23,7 +23,8 @@ pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     answer(ask, || format!("{what}: this does not come"))
 }
 
-/// Asks until something is so, and answers how long that took. Where it does not come, `failure` says why.
+/// Asks until something is so, and answers how long that took. Where it does not come, `failure`
+/// says why.
 #[track_caller]
 pub fn until(mut is_so: impl FnMut() -> bool, failure: impl FnOnce() -> String) -> Duration {
     let start = Instant::now();

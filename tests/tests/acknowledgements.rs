@@ -1,4 +1,5 @@
-//! Acknowledgements of no connection are a flood, and those of real connections are none, however many.
+//! Acknowledgements of no connection are a flood, and those of real connections are none, however
+//! many.
 
 use std::{
     io::{Read, Write},

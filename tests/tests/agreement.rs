@@ -1,7 +1,8 @@
-//! The kernel and the host agree: the same packets, times and tables give the same actions, counters, records and strikes.
+//! The kernel and the host agree: the same packets, times and tables give the same actions,
+//! counters, records and strikes.
 //!
-//! Actions are compared for each packet, everything that is left behind at the end of each round. A failure names the seed
-//! and the packet; with `RATELIMIT_SEED` the same packets come again.
+//! Actions are compared for each packet, everything that is left behind at the end of each round. A
+//! failure names the seed and the packet; with `RATELIMIT_SEED` the same packets come again.
 
 use std::{
     env,
@@ -197,7 +198,8 @@ fn every_verdict_occurred(duels: &[Duel]) {
         };
         let packets: u64 = duels.iter().map(of_duel).sum();
         println!("{packets:>12} {} {}", verdict.action(), verdict.reason());
-        // On one CPU these come only from a log that two limits of a random scene share, or that the node cannot have.
+        // On one CPU these come only from a log that two limits of a random scene share, or that
+        // the node cannot have.
         let is_by_accident = matches!(
             verdict,
             Verdict::Drop(Contended | NoState) | Verdict::Observe(Contended | NoState)
@@ -298,8 +300,8 @@ impl Duel {
         self.compare(frame, readable, action);
     }
 
-    /// The same of a frame of which `first` bytes are in its first buffer, fewer than it has. Where programs could interrupt each
-    /// other, none is copied.
+    /// The same of a frame of which `first` bytes are in its first buffer, fewer than it has. Where
+    /// programs could interrupt each other, none is copied.
     fn judge_in_buffers(&mut self, frame: &[u8], first: usize) {
         let copied = usize::try_from(FRONT_COPIED).unwrap();
         let readable = if first < copied && !self.constants.interruptible {

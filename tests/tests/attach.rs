@@ -80,7 +80,8 @@ fn several_interfaces_share_the_lists_and_are_counted_apart() {
     assert!(stats.contains("\"lo\""), "{stats}");
 }
 
-/// A datagram from an address of the loopback network that is not banned, and one that is: only the first arrives.
+/// A datagram from an address of the loopback network that is not banned, and one that is: only the
+/// first arrives.
 const PING: &str = "
 import socket
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

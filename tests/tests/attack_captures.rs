@@ -67,7 +67,8 @@ fn attacks_are_named_at_any_pace() {
     }
 }
 
-/// The one attack of a capture is named within two seconds, whether all of its packets are looked at or one of 32.
+/// The one attack of a capture is named within two seconds, whether all of its packets are looked
+/// at or one of 32.
 fn check(file: &str, kind: Kind, subject: &str) {
     for every in [1, 32] {
         let Some(samples) = read(file, every) else {
@@ -101,7 +102,8 @@ fn named(samples: &[Sample]) -> Vec<Attack> {
     attacks
 }
 
-/// The first of 300 packets that come within a second: before it, one of the captures has half a minute of single packets.
+/// The first of 300 packets that come within a second: before it, one of the captures has half a
+/// minute of single packets.
 fn beginning(samples: &[Sample]) -> Instant {
     let mut last = VecDeque::new();
     for sample in samples {

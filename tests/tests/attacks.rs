@@ -1,4 +1,5 @@
-//! The daemon names attacks from what the kernel samples of live traffic, and ordinary traffic it does not.
+//! The daemon names attacks from what the kernel samples of live traffic, and ordinary traffic it
+//! does not.
 
 use std::{
     fmt::Write as _,
@@ -179,7 +180,8 @@ fn check(file: &str, kind: Kind, subject: &str) {
     assert_eq!(reported, (kind, subject));
     let since = SystemTime::from(found[0].since);
     let named = since.duration_since(began).unwrap();
-    // The machine may be busy, and the traffic slower than it was. The second window ends a little after two seconds.
+    // The machine may be busy, and the traffic slower than it was. The second window ends a little
+    // after two seconds.
     let most = took.max(Duration::from_secs(2)) + Duration::from_millis(500);
     assert!(named <= most, "{named:?}");
     service.wait_for_log("attack began").unwrap();
@@ -244,7 +246,8 @@ fn client(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff))
 }
 
-/// Frames of the first two seconds that are fast, each with when it comes; a test whose capture is not there is skipped.
+/// Frames of the first two seconds that are fast, each with when it comes; a test whose capture is
+/// not there is skipped.
 fn read(file: &str) -> Option<Vec<(Duration, Vec<u8>)>> {
     const FAST: usize = 300;
     let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");

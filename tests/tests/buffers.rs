@@ -1,4 +1,5 @@
-//! Frames of several buffers, of which the first is empty or short, are judged as if they lay in one.
+//! Frames of several buffers, of which the first is empty or short, are judged as if they lay in
+//! one.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -21,7 +22,8 @@ use ratelimit_tests::{
 
 const IPV4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 7, 0, 0, 0, 0x77);
-/// Bytes of the first buffer: none, an Ethernet header, up to the source, the flags, and as much as is not copied any more.
+/// Bytes of the first buffer: none, an Ethernet header, up to the source, the flags, and as much as
+/// is not copied any more.
 const FIRST: [usize; 16] = [
     0, 1, 13, 14, 18, 20, 26, 34, 38, 40, 47, 54, 68, 128, 255, 256,
 ];
@@ -92,7 +94,8 @@ fn requests_are_told_from_acknowledgements_wherever_the_first_buffer_ends() {
     }
 }
 
-/// The program for frames of several buffers; none, and the test is skipped, where the kernel gives a test no say over them.
+/// The program for frames of several buffers; none, and the test is skipped, where the kernel gives
+/// a test no say over them.
 fn program(link_layer: LinkLayer) -> Option<Program> {
     let constants = Constants {
         frags: true,

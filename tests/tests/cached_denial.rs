@@ -1,4 +1,5 @@
-//! A source that its only limit has refused is refused by the word that was kept, as long as that word has no room, and no longer.
+//! A source that its only limit has refused is refused by the word that was kept, as long as that
+//! word has no room, and no longer.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -21,7 +21,8 @@ const ODD_FLOOD: &str = "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng";
 
 #[test]
 fn every_packet_and_source_of_a_capture_is_found_whatever_its_name_says() {
-    // Counted by others: the descriptions beside the files. Two of them are classic captures under the other format's name.
+    // Counted by others: the descriptions beside the files. Two of them are classic captures under
+    // the other format's name.
     for (file, format, packets, sources) in [
         (SYN_FLOOD, Format::Pcap, 37_841, Some(37_623)),
         (ODD_FLOOD, Format::Pcap, 9_878, None),
@@ -51,7 +52,8 @@ fn a_limit_by_source_alone_lets_a_flood_of_forged_sources_through() {
     assert!(passed * 100 > answer.packets * 99, "{passed}");
 }
 
-/// `rlctl suggest --attack` names the attack and what to write against it, and that drops nearly all of it.
+/// `rlctl suggest --attack` names the attack and what to write against it, and that drops nearly
+/// all of it.
 #[test]
 fn what_is_proposed_against_a_real_attack_drops_it() {
     for file in [
@@ -106,7 +108,8 @@ fn nearly_all_of_a_real_flood_of_requests_is_challenged_and_answered_by_no_more_
     }
 }
 
-/// How many packets of a capture the program answers. Each answer is that of the host, and no longer than its question.
+/// How many packets of a capture the program answers. Each answer is that of the host, and no
+/// longer than its question.
 fn answered_by_the_kernel(capture: &[u8]) -> u64 {
     let mut program = Program::load(&Constants::default()).unwrap();
     let answers = NonZeroU32::new(1 << 20).unwrap();

@@ -1,5 +1,5 @@
-//! Resolvers that prove themselves: that of the C library comes back over TCP during a flood of forged queries, of which none reaches
-//! the server.
+//! Resolvers that prove themselves: that of the C library comes back over TCP during a flood of
+//! forged queries, of which none reaches the server.
 
 use std::{
     fs,

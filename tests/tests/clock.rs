@@ -93,7 +93,8 @@ fn the_coarse_clock_shows_a_time_within_the_tick_that_is_running() {
     assert!(stamps.len() > 1, "no tick in {PACKETS} packets");
 }
 
-/// A bucket of one packet that is full again after half a tick of the coarse clock: 500 packets a second, with 250 ticks.
+/// A bucket of one packet that is full again after half a tick of the coarse clock: 500 packets a
+/// second, with 250 ticks.
 fn policy(clock: &str) -> String {
     let rate = rate();
     assert!(TokenBucket::new(rate, Duration::from_secs(1), 1).is_ok());

@@ -1,4 +1,5 @@
-//! Three daemons in three namespaces and a real Redis: what one of them bans, the kernels of the others drop.
+//! Three daemons in three namespaces and a real Redis: what one of them bans, the kernels of the
+//! others drop.
 
 use std::time::Instant;
 

@@ -29,7 +29,8 @@ const SOURCE: &str = "203.0.113.9";
 /// Set on an otherwise idle machine: the total must be within 5 % of the limit for each load.
 const STRICT: &str = "RATELIMIT_STRICT";
 
-/// Within 5 % of a limit. A busy machine has reports come late, and each costs a part of the limit for a period.
+/// Within 5 % of a limit. A busy machine has reports come late, and each costs a part of the limit
+/// for a period.
 fn about(limit: f64) -> Range<f64> {
     within(limit, 0.9..1.05)
 }

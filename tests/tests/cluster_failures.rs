@@ -1,5 +1,5 @@
-//! What three nodes do where the store is slow, read-only or no store at all. The same where messages are of another release or another time, and
-//! where ten thousand bans come at once.
+//! What three nodes do where the store is slow, read-only or no store at all. The same where
+//! messages are of another release or another time, and where ten thousand bans come at once.
 
 use std::{
     fs,
@@ -364,7 +364,8 @@ fn a_peer_bans_so_many_a_minute_and_no_more() {
     }
     let stated = (MESSAGES * STATEMENTS_MAX) as u64;
     let (mut taken, mut denied) = (0, 0);
-    // While it takes them in, an answer may come late: tens of thousands take a debug build a minute.
+    // While it takes them in, an answer may come late: tens of thousands take a debug build a
+    // minute.
     for (what, so_many) in [
         ("half of the statements", stated / 2),
         ("all statements", stated),

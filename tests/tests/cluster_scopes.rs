@@ -1,5 +1,5 @@
-//! Limits of all nodes together, in pairs: those of the node, of a prefix, of a class and of a source, of a named policy and set at runtime. Two
-//! daemons, a real Redis, packets to both.
+//! Limits of all nodes together, in pairs: those of the node, of a prefix, of a class and of a
+//! source, of a named policy and set at runtime. Two daemons, a real Redis, packets to both.
 
 use std::{ops::Range, thread, time::Duration};
 
@@ -132,7 +132,8 @@ fn the_node_and_a_class_of_a_source_are_limited_together() {
     assert!(both.by_source[&1] < 215.0, "{both:?}");
 }
 
-/// Each node has drawn ahead of its own limit, which never refuses. The limit of a source still follows what the nodes are asked.
+/// Each node has drawn ahead of its own limit, which never refuses. The limit of a source still
+/// follows what the nodes are asked.
 #[test]
 fn a_source_is_limited_together_on_nodes_that_have_a_limit_each() {
     require_root!();
@@ -249,7 +250,8 @@ fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
     wait();
     let expected = [Expected("after a restart", total, 800.0)];
     check_rates(&nodes, &sent, [100, 6_000], &expected);
-    // Two nodes cannot share 1 packet, so a configuration of more nodes than it has packets is refused while it holds.
+    // Two nodes cannot share 1 packet, so a configuration of more nodes than it has packets is
+    // refused while it holds.
     let one = ["limit", "set", "--packets", "1", "--per", "1s"];
     let one = [&one[..], &["--scope", "cluster", "--cluster"]].concat();
     let one = nodes[0].service().rlctl(&one).unwrap();

@@ -1,4 +1,5 @@
-//! The ways to a store: TLS, users with rights, Sentinel, Redis Cluster. Each server is a real one, in the namespace of the daemon.
+//! The ways to a store: TLS, users with rights, Sentinel, Redis Cluster. Each server is a real one,
+//! in the namespace of the daemon.
 
 use std::{
     fs,
@@ -217,7 +218,8 @@ fn tls_takes_a_certificate_of_the_authority_and_a_password_that_the_server_knows
     stage.wait_for_error("no TLS response");
     stage.reload("redis://127.0.0.1:7009", "");
     stage.wait_for_error("refused");
-    // A server that asks for a certificate takes one of an authority that it knows, with its key, and says what it does not take.
+    // A server that asks for a certificate takes one of an authority that it knows, with its key,
+    // and says what it does not take.
     stage.reload(url, &authority(&one));
     stage.wait_for_store("rediss://127.0.0.1:7000");
     stage.cli(7001, &["CONFIG", "SET", "tls-ca-cert-file", &one]);
@@ -365,7 +367,8 @@ fn move_slot(stage: &Stage, ports: &[u16], from: u16, to: u16) {
     }
 }
 
-/// Bans under the ban before, and waits until the owner of the keys has it and the node hears itself.
+/// Bans under the ban before, and waits until the owner of the keys has it and the node hears
+/// itself.
 fn ban(stage: &Stage, ports: &[u16], address: &str) {
     stage.service.rlctl_ok(&["ban", address]).unwrap();
     let began = Instant::now();

@@ -60,7 +60,8 @@ fn each_source_may_send_its_limit_to_a_destination() {
     });
 }
 
-/// Where neither the limits of the destination nor those of the node count a packet, or this CPU has drawn of them what it costs.
+/// Where neither the limits of the destination nor those of the node count a packet, or this CPU
+/// has drawn of them what it costs.
 #[test]
 fn what_each_source_may_send_there_holds_whatever_wider_limits_say() {
     let of_a_class = packets(5).for_classes(ClassSet::one(3).unwrap());

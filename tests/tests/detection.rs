@@ -1,4 +1,5 @@
-//! Bans by policies and the daemon: adopted, ended by operators; found when no event came, and without a daemon.
+//! Bans by policies and the daemon: adopted, ended by operators; found when no event came, and
+//! without a daemon.
 
 use std::{net::Ipv4Addr, time::Duration};
 

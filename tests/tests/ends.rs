@@ -1,4 +1,5 @@
-//! Allows and limits that are set at runtime for a time end at its end: with a daemon, without one, and with another one.
+//! Allows and limits that are set at runtime for a time end at its end: with a daemon, without one,
+//! and with another one.
 
 use std::net::Ipv4Addr;
 
@@ -80,7 +81,8 @@ fn allow_banned(service: &Service) -> Timestamp {
     allows(service)[0].until.unwrap()
 }
 
-/// Sends packets of the allowed source until its allow has ended, and answers how many were sent before.
+/// Sends packets of the allowed source until its allow has ended, and answers how many were sent
+/// before.
 fn follow(lab: &Lab, until: Timestamp) -> usize {
     let mut before = 0;
     loop {

@@ -1,4 +1,5 @@
-//! Packets are counted for what decided about them: exactly, on two CPUs, over reloads and restarts.
+//! Packets are counted for what decided about them: exactly, on two CPUs, over reloads and
+//! restarts.
 
 use std::{
     fs,

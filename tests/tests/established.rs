@@ -63,7 +63,8 @@ fn an_established_connection_outlives_a_flood_that_forges_its_address() {
     }
 }
 
-/// The round trips over a connection while its address is forged, and the packets that passed within the second allowance.
+/// The round trips over a connection while its address is forged, and the packets that passed
+/// within the second allowance.
 fn trips_in_a_flood(toml: &str) -> (usize, u64) {
     let lab = Lab::new().unwrap();
     lab.add_addresses(&["10.77.0.1/24"], &["10.77.0.2/24"])
@@ -108,7 +109,8 @@ fn trips_in_a_flood(toml: &str) -> (usize, u64) {
 /// The amounts of the limit and of the second allowance.
 const AMOUNTS: [u64; 2] = [2, 3];
 
-/// A connection of this host with itself, over the interface that packets of `BPF_PROG_TEST_RUN` come from.
+/// A connection of this host with itself, over the interface that packets of `BPF_PROG_TEST_RUN`
+/// come from.
 struct Connection {
     _ends: [TcpStream; 2],
     peer: SocketAddr,

@@ -104,7 +104,8 @@ fn events_that_find_the_ring_full_are_counted() {
 const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const START: Instant = Instant::from_nanos(1 << 40);
 
-/// A program whose second limit refuses everything, and its ring. Events are sampled by CPU: this thread stays on one.
+/// A program whose second limit refuses everything, and its ring. Events are sampled by CPU: this
+/// thread stays on one.
 fn limited(constants: &Constants) -> (Program, Events) {
     cpu::pin(0);
     let mut program = Program::load(constants).expect("the program loads");

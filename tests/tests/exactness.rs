@@ -222,7 +222,8 @@ fn program(limits: &[Limit], sources: u32) -> Program {
     program
 }
 
-/// Two CPUs send `packets` packets each of every one of `sources` sources, of each source at the same time.
+/// Two CPUs send `packets` packets each of every one of `sources` sources, of each source at the
+/// same time.
 fn race(
     program: &Program,
     sources: usize,

@@ -1,4 +1,5 @@
-//! A small part of what `cargo xtask exactness` measures: every algorithm keeps its promises in each cell.
+//! A small part of what `cargo xtask exactness` measures: every algorithm keeps its promises in
+//! each cell.
 
 use std::time::Duration;
 

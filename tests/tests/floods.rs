@@ -1,4 +1,5 @@
-//! A part of what `cargo xtask floods` measures: under a flood of forged sources each store keeps its promises.
+//! A part of what `cargo xtask floods` measures: under a flood of forged sources each store keeps
+//! its promises.
 
 use ratelimit_tests::{
     flood::{Cell, Rig, Store},

@@ -1,4 +1,5 @@
-//! Further limits beside those of a policy: they can refuse more, and give back nothing that a source has used.
+//! Further limits beside those of a policy: they can refuse more, and give back nothing that a
+//! source has used.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -74,7 +75,8 @@ fn a_further_limit_is_told_behind_those_of_the_policy() {
     assert_eq!(tables.take_refusal().unwrap().limit, 4);
 }
 
-/// Whatever is admitted while a further limit comes and goes, the limits of the policy alone have room for.
+/// Whatever is admitted while a further limit comes and goes, the limits of the policy alone have
+/// room for.
 #[test]
 fn a_further_limit_only_adds_refusals() {
     let (mut refused, mut admitted) = (0, 0);

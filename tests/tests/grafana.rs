@@ -1,4 +1,5 @@
-//! The dashboard of `contrib` as Grafana takes it. `prometheus.rs` has a real Prometheus answer its queries.
+//! The dashboard of `contrib` as Grafana takes it. `prometheus.rs` has a real Prometheus answer its
+//! queries.
 
 use std::collections::BTreeSet;
 

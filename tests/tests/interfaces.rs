@@ -21,7 +21,8 @@ use ratelimit_tests::{
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-/// How long an interface that is back may be without the program. A second is promised of a release build on a machine of its own.
+/// How long an interface that is back may be without the program. A second is promised of a release
+/// build on a machine of its own.
 const PROMISED: Duration = if cfg!(debug_assertions) {
     PATIENCE
 } else {
@@ -61,7 +62,8 @@ fn passes(lab: &Lab, far: &str, near: &str, source: Ipv4Addr) -> bool {
     passed(&sender, &mut receiver, &datagram(source), 1).unwrap() == 1
 }
 
-/// Waits until packets of a source come through: an interface that is up has no carrier for a moment.
+/// Waits until packets of a source come through: an interface that is up has no carrier for a
+/// moment.
 fn comes_to_pass(lab: &Lab, what: &str, source: Ipv4Addr) {
     wait_until(what, || passes(lab, OTHER, OTHER, source));
 }

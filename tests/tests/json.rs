@@ -191,7 +191,8 @@ fn each_document_of_a_cluster_fits_its_schema() {
 #[test]
 fn each_verb_of_the_help_has_its_schema() {
     let man = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/man");
-    // A page for each verb, made from the help. Words are joined by the character that is also in `pass-all`.
+    // A page for each verb, made from the help. Words are joined by the character that is also in
+    // `pass-all`.
     let pages = fs::read_dir(man).unwrap().map(|it| it.unwrap());
     let names = pages.map(|page| page.file_name().into_string().unwrap());
     let verb = |page: String| Some(page.strip_prefix("rlctl-")?.strip_suffix(".1")?.to_owned());

@@ -1,4 +1,5 @@
-//! Limits of classes, of the wider prefixes around a source, and of the node: in the kernel, and on the host.
+//! Limits of classes, of the wider prefixes around a source, and of the node: in the kernel, and on
+//! the host.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -165,7 +166,8 @@ fn a_packet_that_a_wider_limit_refuses_is_charged_to_none() {
             check_at(judge, &frame, 2, NODE_LIMITED);
         }
     });
-    // The node alone has a new window: of the four and the three that the others admit, two are used.
+    // The node alone has a new window: of the four and the three that the others admit, two are
+    // used.
     let longer = Scene {
         policies: vec![
             policy(&[limit(4, Unit::Packets, 10 * SECOND)]),
@@ -410,7 +412,8 @@ fn what_a_source_sends_over_its_limit_spends_nothing_of_the_node() {
     }
 }
 
-/// CPUs read their clocks some time before they reach the word, and with the coarse clock all packets of a tick have one time.
+/// CPUs read their clocks some time before they reach the word, and with the coarse clock all
+/// packets of a tick have one time.
 #[test]
 fn packets_from_before_the_window_opened_cost_the_node_no_shares() {
     const AMOUNT: u64 = 1_000;

@@ -1,4 +1,5 @@
-//! The program on a real interface: frames of every shape over a veth pair, in the driver and before the network stack.
+//! The program on a real interface: frames of every shape over a veth pair, in the driver and
+//! before the network stack.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -70,7 +71,8 @@ const IPV4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 7, 0, 0, 0, 0x77);
 /// How long a frame that has passed takes at most.
 const LATE: Duration = Duration::from_millis(500);
-/// How long a frame that should not have passed is waited for; one that takes longer is found at the end.
+/// How long a frame that should not have passed is waited for; one that takes longer is found at
+/// the end.
 const SOON: Duration = Duration::from_millis(5);
 const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
 

@@ -1,6 +1,8 @@
-//! The longest match is the answer: the kernel and the host agree with the definition, on random prefixes of all lengths.
+//! The longest match is the answer: the kernel and the host agree with the definition, on random
+//! prefixes of all lengths.
 //!
-//! Every policy has a scope of its own, so the state that a packet leaves behind tells which entry was found.
+//! Every policy has a scope of its own, so the state that a packet leaves behind tells which entry
+//! was found.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,5 @@
-//! The budget for new sources: the kernel and the host give the same verdicts, exactly as many as it says, in both stores.
+//! The budget for new sources: the kernel and the host give the same verdicts, exactly as many as
+//! it says, in both stores.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -205,7 +206,8 @@ fn by_default_a_flood_passes_and_evicts_nobody() {
         assert_eq!(program.passed(&known, 3).unwrap(), 3);
         let now = program.now().unwrap();
         for source in 0..4 * CAPACITY {
-            // Without a budget, a source that the kernel has no element for at the moment is dropped.
+            // Without a budget, a source that the kernel has no element for at the moment is
+            // dropped.
             if !now.passes(&frame(ipv4(source))).unwrap() && more.is_empty() {
                 let verdicts = service.rlctl_ok(&["stats"]).unwrap();
                 panic!("source {source} is dropped: {verdicts}");

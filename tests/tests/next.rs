@@ -171,7 +171,8 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
     assert_eq!(fate(&lab, FREE), Fate::Returned);
 }
 
-/// The kernel holds what it calls: a pin that is renamed or removed takes nothing away, until another program is asked for.
+/// The kernel holds what it calls: a pin that is renamed or removed takes nothing away, until
+/// another program is asked for.
 #[test]
 fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
     require_root!();

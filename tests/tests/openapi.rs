@@ -23,13 +23,15 @@ limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
 [detection]
 "#;
 
-/// schemathesis leaves the path out from which it has the description. The test of each answer asks for it.
+/// schemathesis leaves the path out from which it has the description. The test of each answer asks
+/// for it.
 const DESCRIPTION: &str = "/v1/openapi.json";
 
 /// Answers without an end.
 const ENDLESS: [&str; 3] = ["/v1/events", "/v1/capture", "/v1/live"];
 
-/// How many requests of each kind `schemathesis` makes up, unless `RATELIMIT_EXAMPLES` says it: a campaign has a hundred.
+/// How many requests of each kind `schemathesis` makes up, unless `RATELIMIT_EXAMPLES` says it: a
+/// campaign has a hundred.
 const EXAMPLES: &str = "3";
 
 /// No answer takes longer.

@@ -1,4 +1,5 @@
-//! Another `[source]` puts other tables in place. Nothing that CPUs keep beside the tables of before is of the new ones.
+//! Another `[source]` puts other tables in place. Nothing that CPUs keep beside the tables of
+//! before is of the new ones.
 
 use std::net::Ipv4Addr;
 
@@ -30,7 +31,8 @@ fn no_source_is_judged_by_what_the_lists_said_before() {
     }
 }
 
-/// A table keeps its size where another configuration fits into it, but not one that was made for fewer sources.
+/// A table keeps its size where another configuration fits into it, but not one that was made for
+/// fewer sources.
 #[test]
 fn a_larger_compact_table_is_made_by_a_reload_and_by_a_start() {
     require_root!();
@@ -52,7 +54,8 @@ fn a_larger_compact_table_is_made_by_a_reload_and_by_a_start() {
     assert_eq!((slots(&service), passed(&lab, OTHER)), (largest, 0));
 }
 
-/// A source that was refused is refused by the word of its record that was kept, and not for long after.
+/// A source that was refused is refused by the word of its record that was kept, and not for long
+/// after.
 #[test]
 fn no_source_is_refused_by_a_record_that_there_is_no_more() {
     require_root!();

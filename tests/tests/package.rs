@@ -1,5 +1,6 @@
-//! The package for Debian, installed beneath a systemd of its own: one command, and an interface is protected. The unit starts,
-//! reloads, comes back after SIGKILL, is upgraded, and leaves the kernel enforcing. The package leaves nothing behind.
+//! The package for Debian, installed beneath a systemd of its own: one command, and an interface is
+//! protected. The unit starts, reloads, comes back after SIGKILL, is upgraded, and leaves the
+//! kernel enforcing. The package leaves nothing behind.
 
 use std::{
     fs,

@@ -40,7 +40,8 @@ fn check(gid: u32, groups: &[u32], is_permitted: bool) {
     assert_eq!(peer.author(), format!("uid {STRANGER}"));
 }
 
-/// Takes another identity on, in this thread alone: the functions of libc would change it in all of them.
+/// Takes another identity on, in this thread alone: the functions of libc would change it in all of
+/// them.
 fn become_stranger(gid: u32, groups: &[u32]) {
     // SAFETY: the first call reads as many numbers as its length says; the others take no pointers.
     let answers = unsafe {

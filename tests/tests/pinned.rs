@@ -28,7 +28,8 @@ fn pinned() -> String {
     )
 }
 
-/// The real xdp-loader holds ours: in its dispatcher where the kernel lets that call it, else alone.
+/// The real xdp-loader holds ours: in its dispatcher where the kernel lets that call it, else
+/// alone.
 #[test]
 fn xdp_loader_holds_ours() {
     require_root!();
@@ -126,7 +127,8 @@ fn the_program_array_of_somebody_else_calls_ours() {
     let said = format!("{}{}", said.stdout, said.stderr);
     assert!(said.contains("is ratelimit itself"), "{said}");
     expect(&lab, "the next program stays", [true, false]);
-    // The caller holds the entry, which has nothing behind it until a reload. That a trial ends changes nothing.
+    // The caller holds the entry, which has nothing behind it until a reload. That a trial ends
+    // changes nothing.
     service.configure(&pinned()).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     let tried = pinned().replace("limits = []", "limits = [{ packets = 9, per = \"1s\" }]");

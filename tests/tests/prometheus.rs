@@ -278,7 +278,8 @@ fn a_prometheus_server_answers_every_query_of_the_dashboard() {
     service.start().unwrap();
     let _server = Prometheus::start(&service);
     for query in queries {
-        // A series that counts nothing yet is there all the same, but for policies and attacks, which come with the first.
+        // A series that counts nothing yet is there all the same, but for policies and attacks,
+        // which come with the first.
         let is_counted_later = ["_made_total", "_attacks_total", "_detections_total"]
             .iter()
             .any(|name| query.contains(name));

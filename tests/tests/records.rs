@@ -1,5 +1,5 @@
-//! Records of the store `lru` have as many words as the largest policy has limits. They become longer while packets are judged, and shorter at
-//! a start.
+//! Records of the store `lru` have as many words as the largest policy has limits. They become
+//! longer while packets are judged, and shorter at a start.
 
 use std::{
     net::Ipv4Addr, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed, thread,

@@ -197,7 +197,8 @@ fn are_named<const N: usize>(lab: &Lab, floods: &[(Kind, u32, Forge, &str); N], 
     assert_eq!(reported(&found), wanted, "{found:#?}");
     for attack in found {
         let named = SystemTime::from(attack.since).duration_since(began);
-        // The machine may be busy, and the floods slower than they should be. The second window ends a little after two seconds.
+        // The machine may be busy, and the floods slower than they should be. The second window
+        // ends a little after two seconds.
         assert!(
             named.unwrap() <= took.max(2 * SECOND + SECOND / 2),
             "{attack:?}"
@@ -205,7 +206,8 @@ fn are_named<const N: usize>(lab: &Lab, floods: &[(Kind, u32, Forge, &str); N], 
     }
 }
 
-/// A poller and a resolver have a socket for each answer. The same answers to ports without one are an attack.
+/// A poller and a resolver have a socket for each answer. The same answers to ports without one are
+/// an attack.
 #[test]
 fn answers_that_a_socket_waits_for_are_not_named_and_the_same_to_another_port_are() {
     require_root!();
@@ -275,8 +277,8 @@ fn new_connections_are_not_named_whoever_opens_them() {
     }
 }
 
-/// A download by TCP and one as QUIC makes it, both of which their clients end in the middle, and a resolver with a socket for each
-/// question.
+/// A download by TCP and one as QUIC makes it, both of which their clients end in the middle, and a
+/// resolver with a socket for each question.
 #[test]
 fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
     const SERVER: &str = "10.77.0.2";

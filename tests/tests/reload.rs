@@ -176,7 +176,8 @@ fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
     assert_eq!(passed(), ([true; 2], false));
 }
 
-/// The first address of a prefix is a source where sources are narrower, and the prefix where they are wider.
+/// The first address of a prefix is a source where sources are narrower, and the prefix where they
+/// are wider.
 #[test]
 fn a_source_of_another_width_has_not_the_state_of_one_before() {
     require_root!();

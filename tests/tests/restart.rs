@@ -274,7 +274,8 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
 /// The intent as `rlctl` lists it, without counters.
 type Intent = (Vec<Ban>, Vec<Allow>, Vec<PolicyView>);
 
-/// The ends of bans are on the kernel's clock, and shown on the wall's: they may be apart by a moment.
+/// The ends of bans are on the kernel's clock, and shown on the wall's: they may be apart by a
+/// moment.
 fn assert_same(mut after: Intent, before: &Intent) {
     const MOMENT: SignedDuration = SignedDuration::from_millis(10);
     for (ban, before) in after.0.iter_mut().zip(&before.0) {

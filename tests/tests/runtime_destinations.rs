@@ -134,7 +134,8 @@ fn what_a_destination_cannot_have_is_refused() {
     assert_eq!(sent(&lab, &service, 1, 9), [9, 0, 0]);
 }
 
-/// Sends packets of a source to the destination, and says how many passed, and were refused by its limits and by those of a source there.
+/// Sends packets of a source to the destination, and says how many passed, and were refused by its
+/// limits and by those of a source there.
 fn sent(lab: &Lab, service: &Service, source: u8, packets: u64) -> [u64; 3] {
     let before = counted(service);
     let source = Ipv4Addr::new(203, 0, 113, source);

@@ -40,7 +40,8 @@ fn limits_with_longer_records_go_in_one_step() {
     require_none(&play("log", &[(Kill, "address")]));
 }
 
-/// Another size of the table of `compact`, and another store, come with other tables for everything.
+/// Another size of the table of `compact`, and another store, come with other tables for
+/// everything.
 #[test]
 fn a_start_with_other_tables_is_one_step() {
     require_root!();

@@ -1,4 +1,5 @@
-//! A ban is a ban, and an allow is an allow, whatever follows the source address: in the kernel and on the host.
+//! A ban is a ban, and an allow is an allow, whatever follows the source address: in the kernel and
+//! on the host.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},

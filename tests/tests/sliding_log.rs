@@ -1,4 +1,5 @@
-//! Limits that keep the time of every packet: exact in any window, and no memory where there are none.
+//! Limits that keep the time of every packet: exact in any window, and no memory where there are
+//! none.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -102,7 +103,8 @@ fn a_restart_and_a_crash_keep_what_was_logged() {
     );
 }
 
-/// By a reload, by a start with another file after a kill, and where only another policy gets a longer one.
+/// By a reload, by a start with another file after a kill, and where only another policy gets a
+/// longer one.
 #[test]
 fn a_longer_log_finds_what_was_logged() {
     require_root!();

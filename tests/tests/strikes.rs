@@ -1,4 +1,5 @@
-//! A policy bans in the packet of the last strike: the kernel by itself, exactly, and as the host would.
+//! A policy bans in the packet of the last strike: the kernel by itself, exactly, and as the host
+//! would.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -107,7 +108,8 @@ fn no_more_than_so_many_are_banned_in_a_minute() {
     assert_eq!(tally(&program), [7, 0, 4, 0]);
 }
 
-/// Floods at any times: the kernel and the host ban alike, and no minute has more bans than there may be.
+/// Floods at any times: the kernel and the host ban alike, and no minute has more bans than there
+/// may be.
 #[test]
 fn in_no_minute_are_more_banned_than_may_be() {
     const PER_MINUTE: u32 = 7;
@@ -139,7 +141,8 @@ fn in_no_minute_are_more_banned_than_may_be() {
     }
 }
 
-/// One CPU takes bans as packets do, the other as the daemon does, and moves time on from slot to slot.
+/// One CPU takes bans as packets do, the other as the daemon does, and moves time on from slot to
+/// slot.
 #[test]
 fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
     const PER_MINUTE: u32 = 400_000;

@@ -87,7 +87,8 @@ fn a_stopped_loader_keeps_no_command_waiting_and_is_named() {
     service.rlctl_ok(&["detach"]).unwrap();
 }
 
-/// Stops the thread of the controller in the middle of an import, which may be over before: then it is tried again with another one.
+/// Stops the thread of the controller in the middle of an import, which may be over before: then it
+/// is tried again with another one.
 fn stop_in_an_import(service: &Service) -> (Stopped, Child) {
     for number in 0..TRIES {
         let file = service.path("long.txt");

@@ -33,7 +33,8 @@ fn what_sources_sent_is_proposed_with_headroom() {
         suggested(&service).filter(enough)
     });
     check(&found);
-    // Not since the hour began. The looks begin while the daemon starts, which takes a busy machine seconds.
+    // Not since the hour began. The looks begin while the daemon starts, which takes a busy machine
+    // seconds.
     let status: Status = service.json(&["status"]).unwrap();
     let start = SignedDuration::from_secs(20);
     assert!(found.since + start >= status.started, "{}", found.since);

@@ -83,7 +83,8 @@ fn a_tunnel_that_is_cut_anywhere_is_dropped_or_judged_by_its_own_source() {
             for inner in [front.clone().ipv4(IPV4), front.clone().ipv6(IPV6)] {
                 let end = inner.clone().build().len();
                 let frame = inner.udp(9).build();
-                // The host decides as the kernel does: there, some lengths and those around each bound are enough.
+                // The host decides as the kernel does: there, some lengths and those around each
+                // bound are enough.
                 let is_kernel = judge.name() == "kernel";
                 let is_wanted = |bytes: &usize| {
                     let bounds = [ETHERNET_BYTES, known, end, frame.len()];
@@ -111,7 +112,8 @@ fn a_tunnel_that_is_cut_anywhere_is_dropped_or_judged_by_its_own_source() {
     }
 }
 
-/// The bytes of a frame from which on it is known for a tunnel: the headers in front, with that of UDP where a port tells.
+/// The bytes of a frame from which on it is known for a tunnel: the headers in front, with that of
+/// UDP where a port tells.
 fn known_from(name: &str) -> usize {
     let of = |part: &str, bytes| if name.contains(part) { bytes } else { 0 };
     let tags =
@@ -173,7 +175,8 @@ fn what_cannot_be_looked_into_is_judged_by_the_source_of_the_tunnel() {
     }
 }
 
-/// A frame may be padded with anything behind the first fragment, which is not what the packet has there once it is put together.
+/// A frame may be padded with anything behind the first fragment, which is not what the packet has
+/// there once it is put together.
 type Encapsulate = fn(Frame) -> Frame;
 
 #[test]

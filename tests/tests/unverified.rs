@@ -1,4 +1,5 @@
-//! Whether a source may be forged is seen from real TCP connections: its packet must be one of an established connection.
+//! Whether a source may be forged is seen from real TCP connections: its packet must be one of an
+//! established connection.
 
 use std::{
     io::{Read, Write},
@@ -40,7 +41,8 @@ fn a_source_that_goes_on_over_an_established_connection_is_banned() {
             let mut stream = connect(&lab, near);
             let (mut peer, from) = listener.accept().unwrap();
             assert_eq!(from.ip(), far);
-            // Each packet is answered until the limit is reached; then they are sent again and again.
+            // Each packet is answered until the limit is reached; then they are sent again and
+            // again.
             peer.set_nonblocking(true).unwrap();
             wait_until("a ban", || {
                 let _ = stream.write(&[7; 100]);
@@ -146,7 +148,8 @@ fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_nobody() {
             thread::sleep(Duration::from_millis(5));
             detections(&program)[1] == 1
         });
-        // With the strike that a ban takes, with the one behind it, and with all but the last of those that confirm it.
+        // With the strike that a ban takes, with the one behind it, and with all but the last of
+        // those that confirm it.
         for hits in 1..CONFIRMATIONS {
             for _ in 0..10 {
                 for _ in 1..AFTER {

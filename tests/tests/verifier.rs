@@ -15,7 +15,8 @@ use ratelimit_tests::{
     require_root,
 };
 
-/// The verifier gives up after a million. That of kernel 6.1 looks at 1.4 times as many as that of 6.18.
+/// The verifier gives up after a million. That of kernel 6.1 looks at 1.4 times as many as that of
+/// 6.18.
 const INSTRUCTIONS_MAX: u32 = 900_000;
 
 #[test]
@@ -84,7 +85,8 @@ fn a_program_for_one_limit_has_the_code_for_one_limit() {
     }
 }
 
-/// Bytes translated, bytes of machine code, and instructions verified of a program in the `lru` store.
+/// Bytes translated, bytes of machine code, and instructions verified of a program in the `lru`
+/// store.
 fn sizes(features: Features) -> [u32; 3] {
     let constants = Constants {
         clock: clock::KERNEL,
@@ -121,7 +123,8 @@ fn check(constants: &Constants) {
 /// The most stack that a chain of calls may take.
 const STACK_MAX: u32 = 512;
 
-/// Kernel 6.1 takes 32 bytes for a function without a stack, where 6.18 takes none, and no program has to be loaded to know.
+/// Kernel 6.1 takes 32 bytes for a function without a stack, where 6.18 takes none, and no program
+/// has to be loaded to know.
 #[test]
 fn the_stacks_of_every_chain_of_calls_fit_in_kernel_6_1() {
     for (name, object) in [("full", OBJECT), ("lean", LEAN_OBJECT)] {
@@ -149,7 +152,8 @@ fn check_stacks(object_name: &str, object: &[u8]) {
     }
 }
 
-/// The functions of a linked program: where each begins, its stack in bytes, and those that it calls.
+/// The functions of a linked program: where each begins, its stack in bytes, and those that it
+/// calls.
 struct Functions(BTreeMap<usize, (u32, HashSet<usize>)>);
 
 impl Functions {
@@ -173,7 +177,8 @@ impl Functions {
         Self(functions.collect())
     }
 
-    /// The bytes of the deepest chain of calls from a function on (`check_max_stack_depth` of kernel/bpf/verifier.c).
+    /// The bytes of the deepest chain of calls from a function on (`check_max_stack_depth` of
+    /// kernel/bpf/verifier.c).
     fn chain(&self, begin: usize) -> u32 {
         let (stack, callees) = &self.0[&begin];
         let deepest = callees.iter().map(|callee| self.chain(*callee)).max();

@@ -1,4 +1,5 @@
-//! Who watches sees what happens: events as they come, and dropped packets, whole and with their reasons, in a file.
+//! Who watches sees what happens: events as they come, and dropped packets, whole and with their
+//! reasons, in a file.
 
 use std::{
     fs,

@@ -81,7 +81,8 @@ fn the_node_admits_its_limit_less_what_its_cpus_keep_and_never_more() {
 
 #[test]
 fn a_reload_under_traffic_keeps_what_stays() {
-    // The class of the packets that are sent has another name, and the policy another second limit: it gets another place.
+    // The class of the packets that are sent has another name, and the policy another second limit:
+    // it gets another place.
     let config = |name: &str, syns: u32| {
         format!(
             r#"

@@ -18,7 +18,8 @@ const XDP_FIREWALL: &str = "--xdp-firewall";
 
 /// Measures what a packet costs, as a ratio to an empty program
 ///
-/// Everything that follows is passed on to the benchmark: `cargo xtask bench --help` is the help of it.
+/// Everything that follows is passed on to the benchmark: `cargo xtask bench --help` is the help of
+/// it.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
@@ -51,7 +52,8 @@ pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
     process::status(&mut bench).map(process::exit_code)
 }
 
-/// The BPF object, by the compiler that has the sources of `core`: the target comes without a built one.
+/// The BPF object, by the compiler that has the sources of `core`: the target comes without a built
+/// one.
 pub fn build_harness() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo

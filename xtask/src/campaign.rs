@@ -10,10 +10,12 @@ use crate::{process, setup, workspace};
 
 /// Plays failures of a cluster under traffic, at random moments
 ///
-/// Three daemons with a real Redis share a limit, and one source sends ten times as much. Redis is killed, frozen, filled, flushed,
-/// restarted, read-only, slow, takes no writes or fails over, a node is cut off, and a daemon killed. The exit code is success only when all
-/// nodes together admit no more than the bound each time, and no ban opens. Status, metrics and log have to tell of a loss within 2 s. All
-/// has to work again 10 s after it ended, and a ban to be on all nodes within a second. No daemon may grow.
+/// Three daemons with a real Redis share a limit, and one source sends ten times as much. Redis is
+/// killed, frozen, filled, flushed, restarted, read-only, slow, takes no writes or fails over, a
+/// node is cut off, and a daemon killed. The exit code is success only when all nodes together
+/// admit no more than the bound each time, and no ban opens. Status, metrics and log have to tell
+/// of a loss within 2 s. All has to work again 10 s after it ended, and a ban to be on all nodes
+/// within a second. No daemon may grow.
 #[derive(Args)]
 pub struct Arguments {
     /// How many failures, each with a seed of its own

@@ -9,10 +9,12 @@ use crate::{process, setup, workspace};
 
 /// Limits real traffic between two network namespaces with `rlctl demo`
 ///
-/// It installs what is missing and builds first, and removes everything at the end, also after Ctrl-C.
+/// It installs what is missing and builds first, and removes everything at the end, also after
+/// Ctrl-C.
 #[derive(Args)]
 pub struct Arguments {
-    /// Show three nodes that share limits and bans through a Redis, which is killed and started again
+    /// Show three nodes that share limits and bans through a Redis, which is killed and started
+    /// again
     #[arg(long)]
     cluster: bool,
     /// Use the binaries that were built before

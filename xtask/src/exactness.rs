@@ -1,4 +1,5 @@
-//! `cargo xtask exactness`: measures how exact the limiter is, and writes what it measured into the documentation.
+//! `cargo xtask exactness`: measures how exact the limiter is, and writes what it measured into the
+//! documentation.
 
 use std::process::ExitCode;
 
@@ -12,8 +13,9 @@ const PAGE: &str = "docs/exactness.md";
 
 /// Measures how exact the limiter is, and writes `docs/exactness.md`
 ///
-/// Each algorithm runs at several loads and with several kinds of arrivals, on one CPU and on two, beside its definition. The
-/// exit code is success only when every promise is kept; then the page is written.
+/// Each algorithm runs at several loads and with several kinds of arrivals, on one CPU and on two,
+/// beside its definition. The exit code is success only when every promise is kept; then the page
+/// is written.
 #[derive(Args)]
 pub struct Arguments {
     /// Measure less, in about a minute, and write nothing

@@ -1,4 +1,5 @@
-//! `cargo xtask floods`: sends floods of forged sources, and writes what became of them into the documentation.
+//! `cargo xtask floods`: sends floods of forged sources, and writes what became of them into the
+//! documentation.
 
 use std::process::ExitCode;
 
@@ -12,9 +13,9 @@ const PAGE: &str = "docs/floods.md";
 
 /// Sends floods of forged sources through each store, and writes `docs/floods.md`
 ///
-/// A flood forges from a quarter to sixteen times as many sources as can have state, with 1 to 8 packets each. Meanwhile known
-/// sources keep to their limit and one does not. The exit code is success only when every promise is kept; then the page is
-/// written.
+/// A flood forges from a quarter to sixteen times as many sources as can have state, with 1 to 8
+/// packets each. Meanwhile known sources keep to their limit and one does not. The exit code is
+/// success only when every promise is kept; then the page is written.
 #[derive(Args)]
 pub struct Arguments {
     /// Draw the random numbers from this, and write nothing

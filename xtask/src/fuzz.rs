@@ -12,8 +12,9 @@ use crate::{process, setup, workspace};
 
 /// Fuzzes what reads bytes of others: packets, files, requests
 ///
-/// The exit code is success when nothing was found in that time. What was found is in `target/fuzz/found`, and the inputs that
-/// reached new code are kept in `target/fuzz/corpus` for the next run.
+/// The exit code is success when nothing was found in that time. What was found is in
+/// `target/fuzz/found`, and the inputs that reached new code are kept in `target/fuzz/corpus` for
+/// the next run.
 #[derive(Args)]
 pub struct Arguments {
     /// What is fuzzed

@@ -9,7 +9,8 @@ use crate::{bench, setup};
 
 /// Measures what users of servers get during floods, without a limiter and with several
 ///
-/// nginx and NSD serve what wrk and dnsperf ask at a steady pace, beside floods. Nothing leaves the network namespaces of the measurement.
+/// nginx and NSD serve what wrk and dnsperf ask at a steady pace, beside floods. Nothing leaves the
+/// network namespaces of the measurement.
 #[derive(Args)]
 pub struct Arguments {
     /// Measure the floods whose names contain one of these

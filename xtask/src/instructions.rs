@@ -1,4 +1,5 @@
-//! `cargo xtask instructions`: how many instructions a packet takes, whatever else the machine does.
+//! `cargo xtask instructions`: how many instructions a packet takes, whatever else the machine
+//! does.
 
 use std::process::ExitCode;
 
@@ -21,8 +22,10 @@ const EFFORT: &str = "--quick --packets 200000 --rounds 3";
 
 /// Counts the instructions that packets take, in an emulator in which each takes a nanosecond
 ///
-/// On a shared machine times differ by more than a lookup in a map costs; instructions do not. They are no times: waiting for memory counts for nothing. The
-/// table is that of `cargo xtask bench`, with instructions for nanoseconds, on Debian's kernel 6.12. It takes some minutes for each scenario.
+/// On a shared machine times differ by more than a lookup in a map costs; instructions do not. They
+/// are no times: waiting for memory counts for nothing. The table is that of `cargo xtask bench`,
+/// with instructions for nanoseconds, on Debian's kernel 6.12. It takes some minutes for each
+/// scenario.
 #[derive(Args)]
 pub struct Arguments {
     /// Count those of the core cases whose names contain one of these

@@ -81,8 +81,8 @@ pub fn directory() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Boots the newest kernel of a series, and answers which programs of the archive ended well. `None` when apt knows no such kernel, which is
-/// reported as SKIPPED.
+/// Boots the newest kernel of a series, and answers which programs of the archive ended well.
+/// `None` when apt knows no such kernel, which is reported as SKIPPED.
 pub fn boot(
     series: &str,
     initramfs: &Path,

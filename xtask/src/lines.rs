@@ -12,8 +12,9 @@ const TESTING: [&str; 2] = ["fuzz", "tests"];
 
 /// Counts production and test lines per crate and per feature
 ///
-/// A feature is a module below `src`, added up over all crates. Blank lines and comments count. Test lines are those of files
-/// and folders called `tests`, and of modules behind `#[cfg(test)]` at the end of a file.
+/// A feature is a module below `src`, added up over all crates. Blank lines and comments count.
+/// Test lines are those of files and folders called `tests`, and of modules behind `#[cfg(test)]`
+/// at the end of a file.
 #[derive(Args)]
 pub struct Arguments {
     /// List features with at least this many lines

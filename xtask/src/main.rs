@@ -1,6 +1,7 @@
 //! The tools of the repository: `cargo xtask COMMAND`.
 //!
-//! A file holds one command. None of them knows the other crates: they are built, and run, as a user would.
+//! A file holds one command. None of them knows the other crates: they are built, and run, as a
+//! user would.
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
 

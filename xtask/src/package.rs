@@ -1,4 +1,5 @@
-//! `cargo xtask package`: a package for Debian, and an archive with static binaries for every other Linux.
+//! `cargo xtask package`: a package for Debian, and an archive with static binaries for every other
+//! Linux.
 
 use std::{fs, path::Path};
 
@@ -65,7 +66,8 @@ fn archive(packages: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Ensures that the programs ask the host for no library, and limit packets as they do elsewhere: the C library decides which system calls are made.
+/// Ensures that the programs ask the host for no library, and limit packets as they do elsewhere:
+/// the C library decides which system calls are made.
 fn try_out(binaries: &Path) -> Result<()> {
     for name in PROGRAMS {
         let program = binaries.join(name);

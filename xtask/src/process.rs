@@ -18,7 +18,8 @@ pub fn cargo() -> Command {
     in_root(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// A build that is not followed by another one after an edit, and of the BPF object that is released: the demo and the tests share it.
+/// A build that is not followed by another one after an edit, and of the BPF object that is
+/// released: the demo and the tests share it.
 pub fn once(cargo: &mut Command) -> &mut Command {
     cargo
         .env("CARGO_INCREMENTAL", "0")
@@ -46,8 +47,8 @@ pub fn as_root(program: &str) -> Result<Command> {
     Ok(sudo)
 }
 
-/// Builds a program of the tests as it is released, and runs it as root: loading BPF is for root, building is not. The exit code is
-/// the program's.
+/// Builds a program of the tests as it is released, and runs it as root: loading BPF is for root,
+/// building is not. The exit code is the program's.
 pub fn measured(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let mut build = cargo();
     build
@@ -125,7 +126,8 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
         .map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Where `program` is, of the directories in `PATH` and the administrator's, which a user's `PATH` leaves out.
+/// Where `program` is, of the directories in `PATH` and the administrator's, which a user's `PATH`
+/// leaves out.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

@@ -20,7 +20,8 @@ use crate::{process, workspace};
 
 /// Checks version, changelog, manual pages and package, and tags the commit
 ///
-/// The version is the one in Cargo.toml. Run `cargo xtask package` first: the package is checked, too.
+/// The version is the one in Cargo.toml. Run `cargo xtask package` first: the package is checked,
+/// too.
 #[derive(Args)]
 pub struct Arguments {
     /// Check and print the tag, without making it
@@ -28,7 +29,8 @@ pub struct Arguments {
     dry_run: bool,
 }
 
-/// Reports everything that prevents the release. Without a problem, makes the tag unless this is a dry run.
+/// Reports everything that prevents the release. Without a problem, makes the tag unless this is a
+/// dry run.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let release = Release {
         root: workspace::root().to_owned(),
@@ -160,7 +162,8 @@ impl Release {
         Ok(())
     }
 
-    /// The package is of this version, was made after the last commit, and has the programs and every manual page.
+    /// The package is of this version, was made after the last commit, and has the programs and
+    /// every manual page.
     fn check_package(&self) -> Result<()> {
         let package = self.package()?;
         let name = package.display();

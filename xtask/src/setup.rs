@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs what is missing, and says each thing it does.
 //!
-//! The Rust that is there is the Rust that builds: there is no `rust-toolchain.toml`, which would make rustup fetch another
-//! one under another name, or fail where it cannot.
+//! The Rust that is there is the Rust that builds: there is no `rust-toolchain.toml`, which would
+//! make rustup fetch another one under another name, or fail where it cannot.
 
 use anyhow::Result;
 

@@ -16,7 +16,8 @@ use clap::Args;
 
 use crate::{process, setup, workspace};
 
-/// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
+/// The tests that run once more where the state of sources is in a `compact` table, which
+/// `RATELIMIT_STORE` asks for.
 const ON_BOTH_STORES: [&str; 4] = ["exactness", "layers", "restart", "sliding_log"];
 
 /// The tests that run on both stores with `--thorough`.
@@ -37,12 +38,14 @@ const ON_BOTH_STORES_THOROUGH: [&str; 11] = [
 /// The files of `tests/tests` that are programs of their own: other kernels run them.
 const OWN_PROGRAMS: [&str; 4] = crate::kernels::TESTS;
 
-/// The tests that `--thorough` runs once more with the server of Valkey, where setup could fetch it. It has no TLS, and is no sentinel.
+/// The tests that `--thorough` runs once more with the server of Valkey, where setup could fetch
+/// it. It has no TLS, and is no sentinel.
 const WITH_VALKEY: [&str; 1] = ["cluster"];
 
 /// How many tests the runner of Rust starts at once.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Most tests of the kernel wait, for time to pass or for a daemon, and each has namespaces of its own.
+/// Most tests of the kernel wait, for time to pass or for a daemon, and each has namespaces of its
+/// own.
 const TESTS_PER_CPU: usize = 2;
 
 /// Reason of a test that no setup could make run.
@@ -53,12 +56,15 @@ const UNREACHABLE: &str = "PyPI cannot be reached";
 /// Runs every test, after installing what they need
 #[derive(Args)]
 pub struct Arguments {
-    /// Fail when a test was skipped, unless the kernel lacks what it tests (the default where CI is set)
+    /// Fail when a test was skipped, unless the kernel lacks what it tests (the default where CI is
+    /// set)
     #[arg(long)]
     no_skips: bool,
-    /// Run the long tests, too: millions of packets, thousands of seeds, and every way to damage a database
+    /// Run the long tests, too: millions of packets, thousands of seeds, and every way to damage a
+    /// database
     ///
-    /// These are the tests that `cargo test` ignores. They are built with the optimization that they need.
+    /// These are the tests that `cargo test` ignores. They are built with the optimization that
+    /// they need.
     #[arg(long)]
     thorough: bool,
     /// Run the tests whose names contain one of these
@@ -129,7 +135,8 @@ impl Arguments {
         let own_programs = files.iter().filter(|file| OWN_PROGRAMS.contains(file));
         let programs: Vec<&str> = own_programs.copied().chain(["main"]).collect();
         let mut cargo = self.testing(&programs, skipped_file)?;
-        // In the program that has most of the files, each is a module. Parts of names are skipped: `sources` would take `new_sources` along.
+        // In the program that has most of the files, each is a module. Parts of names are skipped:
+        // `sources` would take `new_sources` along.
         let is_wanted = |file: &String| files.iter().any(|it| it.ends_with(file.as_str()));
         for file in test_files()?.iter().filter(|file| !is_wanted(file)) {
             cargo.args(["--skip", &format!("{file}::")]);
@@ -157,8 +164,8 @@ impl Arguments {
         Ok(cargo)
     }
 
-    /// A call of cargo for every package, so that it meets what the others have built: the features of a dependency are those that
-    /// the packages of a call want.
+    /// A call of cargo for every package, so that it meets what the others have built: the features
+    /// of a dependency are those that the packages of a call want.
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = process::cargo();
         process::once(&mut cargo)
@@ -181,7 +188,8 @@ fn test_files() -> Result<Vec<String>> {
     Ok(names.collect())
 }
 
-/// Builds as the user and runs as root, where that can be had; the tests themselves say what they miss otherwise.
+/// Builds as the user and runs as root, where that can be had; the tests themselves say what they
+/// miss otherwise.
 fn run_as_root(cargo: &mut Command) {
     if process::find("sudo").is_some() {
         let runner = r#"target."cfg(all())".runner = ["sudo", "--preserve-env"]"#;

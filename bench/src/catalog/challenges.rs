@@ -1,4 +1,5 @@
-//! Cases with a challenge, in which no packet is challenged. At most a tenth of the baseline is what it may cost, unless classes are asked for.
+//! Cases with a challenge, in which no packet is challenged. At most a tenth of the baseline is
+//! what it may cost, unless classes are asked for.
 
 use ratelimit_core::ip_family::IpFamily;
 
@@ -70,7 +71,8 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     .collect()
 }
 
-/// These packets of one source, none of which is challenged, beside the scenario of another name without a challenge.
+/// These packets of one source, none of which is challenged, beside the scenario of another name
+/// without a challenge.
 fn unchallenged(
     store: Store,
     name: &str,
@@ -103,7 +105,8 @@ fn of_classes(store: Store) -> Scenario {
     .case(Case::new(syns, CONFORMING))
 }
 
-/// A limit of the node, of which verified sources draw first; and the same limit without a challenge.
+/// A limit of the node, of which verified sources draw first; and the same limit without a
+/// challenge.
 fn preferring(store: Store) -> [Scenario; 3] {
     let node = format!("{}\n[node]\nlimits = [{WIDE}]\n", policy(WIDE));
     let alone = CONTENTS.into_iter().fold(

@@ -104,7 +104,8 @@ fn counted(store: Store, reason: &'static str, list: List, is_counted: bool) -> 
     scenario
 }
 
-/// Bans that the traffic passes by. The hot source shares a /16 (/48) with one of them, and no /24 (/56).
+/// Bans that the traffic passes by. The hot source shares a /16 (/48) with one of them, and no /24
+/// (/56).
 fn passed_by(store: Store, count: usize, hot: f64, flood: f64) -> Scenario {
     let bans = IpFamily::ALL
         .map(|family| lists::random(family, count))

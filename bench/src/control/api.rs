@@ -78,8 +78,8 @@ fn ask(socket: &Path, requests: &[String]) -> Result<f64> {
     thread_nanos()
 }
 
-/// Waits for an answer, as programs with a time limit do. The kernel wakes who sleeps in `recv` also when the request was read
-/// (`unix_write_space`), for nothing.
+/// Waits for an answer, as programs with a time limit do. The kernel wakes who sleeps in `recv`
+/// also when the request was read (`unix_write_space`), for nothing.
 fn wait(stream: &UnixStream) -> Result<()> {
     let mut readable = libc::pollfd {
         fd: stream.as_raw_fd(),

@@ -61,7 +61,8 @@ fn frames(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(frames)
 }
 
-/// A TCP segment over IPv4 with the address and port of the web server; all else of it is as it was captured.
+/// A TCP segment over IPv4 with the address and port of the web server; all else of it is as it was
+/// captured.
 fn at_the_web_server(frame: &[u8]) -> Option<Vec<u8>> {
     let mut frame = frame.to_vec();
     let (ethernet, packet) = frame.split_at_mut_checked(ETHERNET_BYTES)?;

@@ -20,7 +20,8 @@ use crate::{harness, store::Store};
 /// Packets a second that each source may send, and at once. Users send 10.
 const LIMIT: [u32; 2] = [25, 50];
 
-/// Users are verified for less than it takes until it is their turn again, so in each turn they are new.
+/// Users are verified for less than it takes until it is their turn again, so in each turn they are
+/// new.
 const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"10s\"\n\
                          [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
 
@@ -39,7 +40,8 @@ pub enum Kind {
     Hashlimit,
     /// This limiter.
     Ratelimit(Store),
-    /// This limiter, which challenges sources that are not verified, for connections and for queries.
+    /// This limiter, which challenges sources that are not verified, for connections and for
+    /// queries.
     Challenge,
 }
 
@@ -103,7 +105,8 @@ impl Contender {
     /// Sets it up.
     pub fn new(kind: Kind, object: &[u8]) -> Result<Self> {
         let lab = lab()?;
-        // A veth interface takes what a program at its other end sends back only with a program of its own.
+        // A veth interface takes what a program at its other end sends back only with a program of
+        // its own.
         let far = attach(&lab.far, object, "pass")?;
         let servers = Servers::new(&lab.near)?;
         let users = Users::new(&lab.far)?;
@@ -135,8 +138,8 @@ impl Contender {
     }
 }
 
-/// The near end has routes to users and forged sources, so that its answers go somewhere. A queue for each CPU, as cards have, and
-/// frames of XDP are taken without a program too.
+/// The near end has routes to users and forged sources, so that its answers go somewhere. A queue
+/// for each CPU, as cards have, and frames of XDP are taken without a program too.
 fn lab() -> Result<Lab> {
     let lab = Lab::new()?;
     lab.add_addresses(&["10.77.0.1/24"], &["10.77.0.2/24"])?;

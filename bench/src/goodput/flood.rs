@@ -119,8 +119,8 @@ fn datagram(frame: Frame, ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
         .build()
 }
 
-/// Writes the checksum of a segment whose sequence number is the complement of its source, as `send_syn` makes it: the sum is then
-/// the same for each source.
+/// Writes the checksum of a segment whose sequence number is the complement of its source, as
+/// `send_syn` makes it: the sum is then the same for each source.
 fn write_checksum(frame: &mut [u8]) {
     let (head, segment) = frame.split_at_mut(ETHERNET_BYTES + IPV4_BYTES);
     segment[4..8].fill(0);
@@ -152,8 +152,8 @@ impl Sender {
         let mut ebpf = EbpfLoader::new()
             .load(object)
             .context("reading the harness")?;
-        // The kernel makes a direct call of each attached program (`bpf_prog_change_xdp`). For one that is attached nowhere, each burst
-        // would wait 30 ms for that.
+        // The kernel makes a direct call of each attached program (`bpf_prog_change_xdp`). For one
+        // that is attached nowhere, each burst would wait 30 ms for that.
         let attached = Lab::new()?;
         for (name, namespace) in [("send", &attached.near), ("send_syn", &attached.far)] {
             let program = harness::xdp(&mut ebpf, name)?;

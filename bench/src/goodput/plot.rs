@@ -1,5 +1,5 @@
-//! The plot: a group of bars for each flood, a bar for each contender. It is as high as the part that is served of web requests or of
-//! queries, whichever is less.
+//! The plot: a group of bars for each flood, a bar for each contender. It is as high as the part
+//! that is served of web requests or of queries, whichever is less.
 
 use std::path::Path;
 

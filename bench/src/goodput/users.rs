@@ -131,8 +131,8 @@ fn answered(said: &str) -> Option<f64> {
     count.split(' ').next()?.parse().ok()
 }
 
-/// wrk has one address. Its connections get those of all users by their ports, without connection tracking, so that answers of all
-/// limiters arrive as they are.
+/// wrk has one address. Its connections get those of all users by their ports, without connection
+/// tracking, so that answers of all limiters arrive as they are.
 fn from_many_addresses() -> String {
     let mut addresses = String::new();
     for user in 0..USERS {

@@ -1,6 +1,8 @@
-//! XDP-Firewall, of a checkout that the user names: its program, compiled as its own Makefile does, with one rule.
+//! XDP-Firewall, of a checkout that the user names: its program, compiled as its own Makefile does,
+//! with one rule.
 //!
-//! Its own loader would put the program behind the dispatcher of libxdp. Here it is attached itself, which costs a packet less.
+//! Its own loader would put the program behind the dispatcher of libxdp. Here it is attached
+//! itself, which costs a packet less.
 
 use std::{
     io::Write,

@@ -21,7 +21,8 @@ impl Refusal {
 
 /// Whether limits let a packet pass: an `Option<Result<(), Refusal>>` in one number.
 ///
-/// The verifier follows a number through calls and memory; of an enum, LLVM copies also what is not there.
+/// The verifier follows a number through calls and memory; of an enum, LLVM copies also what is not
+/// there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Outcome(u32);
@@ -47,7 +48,8 @@ impl Outcome {
     /// The same by a cached denial, where the refusal is counted.
     pub const DENIED: Self = Self(Self::LIMITED.0 | REFUSAL_COUNTED);
 
-    /// The source needed state, and there was no budget for it; see [`new_sources`](crate::new_sources).
+    /// The source needed state, and there was no budget for it; see
+    /// [`new_sources`](crate::new_sources).
     pub const OVER_BUDGET: Self = Self::refused(DropReason::NewSources, 0);
 
     /// Over budget, where such packets pass.
@@ -85,7 +87,8 @@ impl Outcome {
         self.0 & REASON_MASK == Self::OVER_BUDGET.0 & REASON_MASK
     }
 
-    /// The same of an overflow bucket: it passes, and is refused, because its sources have no state of their own.
+    /// The same of an overflow bucket: it passes, and is refused, because its sources have no state
+    /// of their own.
     #[inline(always)]
     pub const fn of_overflow_bucket(self) -> Self {
         if self.0 == Self::PASSED.0 {
@@ -95,7 +98,8 @@ impl Outcome {
         }
     }
 
-    /// The one of two outcomes that says more: a refusal, then that a source gets no state, then that limits had room.
+    /// The one of two outcomes that says more: a refusal, then that a source gets no state, then
+    /// that limits had room.
     #[inline(always)]
     pub const fn or_more(self, other: Self) -> Self {
         if other.0 > self.0 { other } else { self }

@@ -55,7 +55,8 @@ pub trait Steps {
     fn kept(&self, index: usize) -> Step;
 }
 
-/// [`charge`](super::charge) for a policy without logs. Only where another CPU was faster, a word is worked out twice.
+/// [`charge`](super::charge) for a policy without logs. Only where another CPU was faster, a word
+/// is worked out twice.
 #[inline(always)]
 pub fn charge_words(
     policy: &Policy,
@@ -63,7 +64,8 @@ pub fn charge_words(
     steps: &mut impl Steps,
     arrival: &Arrival,
 ) -> Outcome {
-    // A compiler that knew where to begin would write the loops out, with a stack for each of their turns.
+    // A compiler that knew where to begin would write the loops out, with a stack for each of their
+    // turns.
     let first = hint::black_box(0);
     for index in first..LIMITS_MAX {
         let Some(limit) = limit_at(policy, words, index) else {

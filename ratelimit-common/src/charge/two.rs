@@ -29,8 +29,8 @@ pub trait Place {
     fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome;
 }
 
-/// Charges a packet to a policy of two limits. `None`, and nothing is charged, where there are more or fewer, where one does not
-/// count the packet or has no word, and where another CPU was faster.
+/// Charges a packet to a policy of two limits. `None`, and nothing is charged, where there are more
+/// or fewer, where one does not count the packet or has no word, and where another CPU was faster.
 #[inline(always)]
 pub fn charge_two(policy: &Policy, places: &impl Places, arrival: &Arrival) -> Option<Outcome> {
     if policy.len() != 2 {

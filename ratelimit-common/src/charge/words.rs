@@ -10,7 +10,8 @@ use crate::{
     compare_and_swap::ATTEMPTS,
 };
 
-/// The state of one source under one policy, shared by all CPUs: a word for each limit, and a ring for each sliding log.
+/// The state of one source under one policy, shared by all CPUs: a word for each limit, and a ring
+/// for each sliding log.
 pub trait Words {
     /// The ring of a sliding log.
     type Ring: Ring;
@@ -25,14 +26,15 @@ pub trait Words {
     /// The current word.
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
 
-    /// Whether there is a word at `index`. Limits behind the last one are not judged: while records are made larger, the program that
-    /// still runs has the smaller ones.
+    /// Whether there is a word at `index`. Limits behind the last one are not judged: while records
+    /// are made larger, the program that still runs has the smaller ones.
     #[inline(always)]
     fn has(&self, _: usize) -> bool {
         true
     }
 
-    /// The ring of the limit at an index; `None` before its first packet, and where there are no sliding logs.
+    /// The ring of the limit at an index; `None` before its first packet, and where there are no
+    /// sliding logs.
     #[inline(always)]
     fn ring(&self, _: usize) -> Option<Self::Ring> {
         None
@@ -76,7 +78,8 @@ pub fn limit_at<'a>(policy: &'a Policy, words: &impl Words, index: usize) -> Opt
     policy.limit(index).filter(|_| words.has(index))
 }
 
-/// Whether the limit at `index` has room for `cost`, which is not charged. The outcome does not name the limit.
+/// Whether the limit at `index` has room for `cost`, which is not charged. The outcome does not
+/// name the limit.
 #[inline(always)]
 pub fn check_limit(
     limit: &Limit,

@@ -8,7 +8,8 @@ use crate::parse::{
 /// The value of the VLAN of a packet without a tag.
 pub const NO_VLAN: u32 = 4096;
 
-/// A property of packets. All have one map: each has a part of it, with an entry for each of its values.
+/// A property of packets. All have one map: each has a part of it, with an entry for each of its
+/// values.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Property {
@@ -22,13 +23,15 @@ pub enum Property {
     Details,
     /// Bytes of the IP packet, as its header says.
     Length,
-    /// The time to live in the upper byte, and the type of service in the lower one. IPv6 calls them hop limit and traffic class.
+    /// The time to live in the upper byte, and the type of service in the lower one. IPv6 calls
+    /// them hop limit and traffic class.
     HopsAndService,
     /// The outermost VLAN that the frame still has, or [`NO_VLAN`].
     Vlan,
     /// What both addresses say together: [`Addresses::bits`].
     Addresses,
-    /// An octet of the IPv4 address it goes to, and above it the place of that. A packet has a value for each place.
+    /// An octet of the IPv4 address it goes to, and above it the place of that. A packet has a
+    /// value for each place.
     DestinationV4,
     /// The destination of an IPv6 packet.
     DestinationV6,
@@ -95,7 +98,8 @@ impl Property {
         sum
     }
 
-    /// Whether it is read only where a class asks for it: the others are read for every packet that has a class.
+    /// Whether it is read only where a class asks for it: the others are read for every packet that
+    /// has a class.
     pub const fn is_of_headers(self) -> bool {
         match self {
             Self::Kind | Self::SourcePort | Self::DestinationPort => false,
@@ -109,7 +113,8 @@ impl Property {
         }
     }
 
-    /// Whether it is that of the address that a packet goes to, which is read only where a class asks for it.
+    /// Whether it is that of the address that a packet goes to, which is read only where a class
+    /// asks for it.
     pub const fn is_of_destination(self) -> bool {
         matches!(self, Self::DestinationV4 | Self::DestinationV6)
     }

@@ -5,7 +5,8 @@ use super::{DROPS, DRY_RUN};
 /// It is part of a list entry, so packets without an entry pay nothing for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PolicyAction {
-    /// Applies the limits, inside of a prefix whose policy drops. The program treats it like no action.
+    /// Applies the limits, inside of a prefix whose policy drops. The program treats it like no
+    /// action.
     Limit,
     /// Drops the packets.
     Drop,

@@ -1,4 +1,5 @@
-//! Packets that matched a ban, an allow, a list or a policy. Nothing of it is there where they are not counted.
+//! Packets that matched a ban, an allow, a list or a policy. Nothing of it is there where they are
+//! not counted.
 
 use ratelimit_common::layout::Counter;
 use schemars::JsonSchema;

@@ -1,5 +1,5 @@
-//! Describes the API as `OpenAPI` 3.1 (<https://spec.openapis.org/oas/v3.1.0>), with schemas derived from
-//! the types.
+//! Describes the API as `OpenAPI` 3.1 (<https://spec.openapis.org/oas/v3.1.0>), with schemas
+//! derived from the types.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -128,7 +128,8 @@ struct Api {
 
 /// Requests may omit fields with a default. Responses contain every field, or omit empty ones.
 struct Schemas {
-    /// Schemas of requests, inlined because types that are also responses have another schema there.
+    /// Schemas of requests, inlined because types that are also responses have another schema
+    /// there.
     read: SchemaGenerator,
     /// Schemas of responses, by name.
     written: SchemaGenerator,

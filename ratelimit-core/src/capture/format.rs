@@ -15,7 +15,8 @@ pub enum Format {
 /// The bytes by which a format is recognized.
 pub const MAGIC_BYTES: usize = 4;
 
-/// Microseconds, nanoseconds, and the format of Kuznetzov's patch, all as little-endian files begin.
+/// Microseconds, nanoseconds, and the format of Kuznetzov's patch, all as little-endian files
+/// begin.
 const PCAP: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Signature, format, and the program that takes files out of it.
@@ -27,7 +28,8 @@ const COMPRESSED: [(&[u8], &str, &str); 4] = [
 ];
 
 impl Format {
-    /// The format of a file that begins with `front`, its first [`MAGIC_BYTES`] or all that there are.
+    /// The format of a file that begins with `front`, its first [`MAGIC_BYTES`] or all that there
+    /// are.
     pub(super) fn recognize(front: &[u8]) -> Result<Self, CaptureError> {
         if front.is_empty() {
             return Err(CaptureError::Empty);

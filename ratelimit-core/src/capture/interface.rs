@@ -37,7 +37,8 @@ impl Interface {
 
     /// `None` for a resolution that no time could be written in.
     pub fn of_pcapng(block: &InterfaceDescriptionBlock<'_>, is_big_endian: bool) -> Option<Self> {
-        // The parser's own `ts_resolution` knows no powers of two, and its offset is that of little-endian files.
+        // The parser's own `ts_resolution` knows no powers of two, and its offset is that of
+        // little-endian files.
         let (base, exponent) = if block.if_tsresol & BASE_2 == 0 {
             (10_u128, block.if_tsresol)
         } else {
@@ -60,7 +61,8 @@ impl Interface {
         })
     }
 
-    /// Nanoseconds since the epoch of a time in the interface's units; the nearest there are for times beyond them.
+    /// Nanoseconds since the epoch of a time in the interface's units; the nearest there are for
+    /// times beyond them.
     pub fn time_ns(&self, units: u64) -> u64 {
         let units = u128::from(units);
         let (seconds, rest) = (units / self.per_second, units % self.per_second);

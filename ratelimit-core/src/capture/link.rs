@@ -128,8 +128,8 @@ const fn of_ppp(high: u8, low: u8) -> [u8; 2] {
     }
 }
 
-/// Returns the bytes before the network packet in a PPP frame. The address and control bytes of HDLC may be left out, and the protocol
-/// may be compressed to its second byte, which is odd.
+/// Returns the bytes before the network packet in a PPP frame. The address and control bytes of
+/// HDLC may be left out, and the protocol may be compressed to its second byte, which is odd.
 fn ppp_header_bytes(data: &[u8]) -> usize {
     match data {
         [0xff, 3, compressed, ..] if compressed & 1 == 1 => 3,

@@ -15,7 +15,8 @@ use super::{
 const BUFFER_BYTES: usize = 1 << 18;
 /// The smallest block: its type, and its length at either end.
 const BLOCK_BYTES_MIN: u32 = 12;
-/// The largest block: a longer one is no packet but damage. `tcpdump` keeps at most 256 KiB of a packet.
+/// The largest block: a longer one is no packet but damage. `tcpdump` keeps at most 256 KiB of a
+/// packet.
 const BLOCK_BYTES_MAX: usize = 1 << 24;
 
 /// A capture, from its first packet on. Memory is bounded by the largest packet.
@@ -124,7 +125,8 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Whether all of the block that the parser cannot read is there: then more of the file does not help.
+    /// Whether all of the block that the parser cannot read is there: then more of the file does
+    /// not help.
     fn has_whole_block(&self) -> bool {
         let whole = |length| self.parser.data().len() as u64 >= u64::from(length);
         self.block_bytes().is_some_and(whole)

@@ -1,4 +1,5 @@
-//! A reader that fills what it is given: a pipe answers with less, and the parser takes nothing at all for the end.
+//! A reader that fills what it is given: a pipe answers with less, and the parser takes nothing at
+//! all for the end.
 
 use std::{
     cell::RefCell,

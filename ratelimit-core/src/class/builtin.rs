@@ -75,7 +75,8 @@ const REFLECTORS: [u16; 31] = [
     37_810, // DVR discovery
 ];
 
-/// The name of a class, the port that its packets come from, and the first and the last of their lengths.
+/// The name of a class, the port that its packets come from, and the first and the last of their
+/// lengths.
 type Amplified = (&'static str, u16, &'static [(u16, u16)]);
 
 /// Amplified answers of single services, by source port and the bytes of the IP packet (IPv4,
@@ -83,9 +84,11 @@ type Amplified = (&'static str, u16, &'static [(u16, u16)]);
 ///
 /// Ordinary answers of these services have other lengths, as far as that is known.
 const AMPLIFIED: [Amplified; 10] = [
-    // A server that follows DNS Flag Day 2020 answers with 1,232 bytes at most, behind 28 or 48 of headers.
+    // A server that follows DNS Flag Day 2020 answers with 1,232 bytes at most, behind 28 or 48 of
+    // headers.
     ("reflection-dns", 53, &[(1281, u16::MAX)]),
-    // `monlist`: eight bytes and up to six entries of 72. A full part of `readvar` (RFC 9327, 3): 12 and 468.
+    // `monlist`: eight bytes and up to six entries of 72. A full part of `readvar` (RFC 9327, 3):
+    // 12 and 468.
     (
         "reflection-ntp",
         123,
@@ -103,7 +106,8 @@ const AMPLIFIED: [Amplified; 10] = [
     ("reflection-memcached", 11_211, &[(37, u16::MAX)]),
     // The answer to M-SEARCH begins with a status line and has five headers at least.
     ("reflection-ssdp", 1900, &[(128, u16::MAX)]),
-    // A ping of a domain controller is answered by a few hundred bytes, a search of the root by 1,500 and more.
+    // A ping of a domain controller is answered by a few hundred bytes, a search of the root by
+    // 1,500 and more.
     ("reflection-cldap", 389, &[(1000, u16::MAX)]),
     ("reflection-chargen", 19, &[(29, u16::MAX)]),
     // Every manager accepts 484 bytes (RFC 3417, 3.2.1); a table read in bulk has more than a

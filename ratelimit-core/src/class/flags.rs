@@ -94,7 +94,8 @@ impl TcpFlags {
         }
     }
 
-    /// Whether a packet of which this is known may have them. Flags that come in a later fragment may be any.
+    /// Whether a packet of which this is known may have them. Flags that come in a later fragment
+    /// may be any.
     pub fn may_have(self, details: Details) -> bool {
         match self {
             Self::Syn | Self::Invalid => true,

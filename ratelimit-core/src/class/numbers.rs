@@ -2,7 +2,8 @@
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
-/// Numbers, as ranges in their order that neither overlap nor touch: equal sets are written equally.
+/// Numbers, as ranges in their order that neither overlap nor touch: equal sets are written
+/// equally.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Numbers(Vec<(u16, u16)>);
 

@@ -136,7 +136,8 @@ fn text(property: Property, value: u32) -> String {
     }
 }
 
-/// Whether a packet may come without ports: its protocol has none, or a fragment does not carry them.
+/// Whether a packet may come without ports: its protocol has none, or a fragment does not carry
+/// them.
 fn may_lack_ports(kind: Kind) -> bool {
     let has_header = kind.is_syn() || kind.is_invalid();
     !has_header && (kind.is_fragment() || !has_ports(kind.protocol()))

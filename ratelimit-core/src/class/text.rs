@@ -177,7 +177,8 @@ impl From<Class> for ClassText {
 }
 
 impl fmt::Display for Class {
-    /// `udp from port 53,123 to port 8000-8100`, `fragments of icmp`, `packets to port 80`, `tcp with SYN`.
+    /// `udp from port 53,123 to port 8000-8100`, `fragments of icmp`, `packets to port 80`,
+    /// `tcp with SYN`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = &self.0;
         let protocols = parts.protocols.as_ref().filter(|_| !are_implied(parts));

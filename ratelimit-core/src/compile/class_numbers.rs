@@ -22,10 +22,12 @@ pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 pub struct TooManyClasses;
 
 impl ClassNumbers {
-    /// Gives every class of `wanted` a number, and forgets the others. `held` are the arrays in the datapath.
+    /// Gives every class of `wanted` a number, and forgets the others. `held` are the arrays in the
+    /// datapath.
     ///
-    /// A class that is there already, from before a restart, keeps its number. Another one gets a number that no class in
-    /// the datapath has, so that both can be there while one takes the place of the other.
+    /// A class that is there already, from before a restart, keeps its number. Another one gets a
+    /// number that no class in the datapath has, so that both can be there while one takes the
+    /// place of the other.
     ///
     /// # Errors
     ///

@@ -1,31 +1,34 @@
-//! Chooses the coarse clock if the error of every limit stays within the promise, otherwise the precise
-//! one. A single limit that needs the precise clock decides for all packets: each has one stamp.
+//! Chooses the coarse clock if the error of every limit stays within the promise, otherwise the
+//! precise one. A single limit that needs the precise clock decides for all packets: each has one
+//! stamp.
 //!
 //! # The error of a limit
 //!
-//! The coarse clock shows the time of the last tick. A stamp is never late, and early by less than a tick T; so the time
-//! between two stamps is wrong by less than T, either way. A limit is thereby stricter or laxer by at most T of its time:
+//! The coarse clock shows the time of the last tick. A stamp is never late, and early by less than
+//! a tick T; so the time between two stamps is wrong by less than T, either way. A limit is thereby
+//! stricter or laxer by at most T of its time:
 //!
-//! - Fixed window of the length W: it opens and closes at ticks, so it lasts between W - T and W + T. A source that sends no more
-//!   than the amount in any W + T loses nothing. The error is T / W.
-//! - Sliding window of the length W: the window before weighs as it did up to T ago, and a packet may still be counted in it.
-//!   Both are at most the packets of T. The error is T / W.
-//! - Token bucket with the rate r and the burst b, which fills in B = b / r. Between two packets there flow in up to r T
-//!   tokens more or less than should. Let a bucket of the burst b - r T, by the true time, admit all of a stream. For any two
-//!   of its packets, the traffic between them is at most b - r T + r (t' - t). That is at most b + r (c' - c), with c the
-//!   stamps. So the coarse bucket admits all of it too; and it admits nothing that one of b + r T would not. The error is r T of
-//!   b, which is T / B. A bucket that holds a single packet has no smaller burst, and there it is the gap between packets,
-//!   1 / r = B, that is wrong by T.
+//! - Fixed window of the length W: it opens and closes at ticks, so it lasts between W - T and W +
+//!   T. A source that sends no more than the amount in any W + T loses nothing. The error is T / W.
+//! - Sliding window of the length W: the window before weighs as it did up to T ago, and a packet
+//!   may still be counted in it. Both are at most the packets of T. The error is T / W.
+//! - Token bucket with the rate r and the burst b, which fills in B = b / r. Between two packets
+//!   there flow in up to r T tokens more or less than should. Let a bucket of the burst b - r T, by
+//!   the true time, admit all of a stream. For any two of its packets, the traffic between them is
+//!   at most b - r T + r (t' - t). That is at most b + r (c' - c), with c the stamps. So the coarse
+//!   bucket admits all of it too; and it admits nothing that one of b + r T would not. The error is
+//!   r T of b, which is T / B. A bucket that holds a single packet has no smaller burst, and there
+//!   it is the gap between packets, 1 / r = B, that is wrong by T.
 //! - Sliding log: it is promised to be exact, so no error is small enough.
 //! - Limits of the node: those of their algorithm.
 //!
-//! At 500 packets a second with a burst of 1 and a tick of 4 ms the error is 200 %. Two packets may come in a tick and one
-//! is admitted, so that 490 packets a second become 250.
+//! At 500 packets a second with a burst of 1 and a tick of 4 ms the error is 200 %. Two packets may
+//! come in a tick and one is admitted, so that 490 packets a second become 250.
 //!
 //! # The promise
 //!
-//! With `clock = "auto"` no limit has an error over 1 / [`ERROR_PART`]. With a tick of 4 ms windows of 800 ms
-//! and more, and buckets that take as long to fill, are judged by the coarse clock.
+//! With `clock = "auto"` no limit has an error over 1 / [`ERROR_PART`]. With a tick of 4 ms windows
+//! of 800 ms and more, and buckets that take as long to fill, are judged by the coarse clock.
 
 use std::time::Duration;
 
@@ -93,8 +96,8 @@ fn error(limit: &LimitSpec, tick: Duration) -> f64 {
     tick.as_nanos() as f64 / span_ns(limit).max(1) as f64
 }
 
-/// The time of a limit, which a tick is compared with: its window, or the time in which its bucket fills. Rounded down, which
-/// is never the laxer side: a tick is a whole number of nanoseconds.
+/// The time of a limit, which a tick is compared with: its window, or the time in which its bucket
+/// fills. Rounded down, which is never the laxer side: a tick is a whole number of nanoseconds.
 fn span_ns(limit: &LimitSpec) -> u128 {
     let window_ns = limit.window().as_nanos();
     match limit.algorithm() {

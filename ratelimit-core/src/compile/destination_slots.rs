@@ -13,7 +13,8 @@ use ratelimit_common::{
 
 use crate::policies::{Named, Role, TooManyPolicies};
 
-/// Gives the policies of destinations and interfaces their slots, beside those that are in the datapath.
+/// Gives the policies of destinations and interfaces their slots, beside those that are in the
+/// datapath.
 ///
 /// # Errors
 ///

@@ -15,7 +15,8 @@ use crate::{
     policies::{Further, Named, Role, scope, wide_hash},
 };
 
-/// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.
+/// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to
+/// itself.
 const NO_SHARES: u8 = 63;
 
 /// Scope of further limits: it belongs to a source under any policy.
@@ -36,7 +37,8 @@ pub struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The policy as the datapath reads it, with the state of the policy `state`; its indices are not known yet.
+    /// The policy as the datapath reads it, with the state of the policy `state`; its indices are
+    /// not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>, state: &str) -> Named {
         let is_total = wanted.role.is_total();
         let shift = is_total.then(|| self.share_shift(&wanted.limits));
@@ -161,8 +163,8 @@ impl Compiler<'_> {
         in_shares.as_ref().unwrap_or(spec).compile()
     }
 
-    /// The power of two by which limits of the node are divided into shares. None are made where a bucket less its shares
-    /// is one that a word cannot keep.
+    /// The power of two by which limits of the node are divided into shares. None are made where a
+    /// bucket less its shares is one that a word cannot keep.
     fn share_shift(&self, limits: &[LimitSpec]) -> u8 {
         let shift = share_shift(self.cpus);
         let can_be_kept =
@@ -227,7 +229,8 @@ pub fn select(spec: &LimitSpec, catalogue: &Catalogue) -> Result<Option<Selected
         .transpose()
 }
 
-/// Whether what is used is kept when limits change from `before` to `after`, each with the classes of its configuration.
+/// Whether what is used is kept when limits change from `before` to `after`, each with the classes
+/// of its configuration.
 pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Catalogue)) -> bool {
     let scope = |(limits, catalogue): (&[LimitSpec], &Catalogue)| {
         let limits: Vec<_> = limits
@@ -242,8 +245,8 @@ pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Ca
     scope(before) == scope(after)
 }
 
-/// Whether runtime limits may have the state of the policy around them. Token buckets may where they have its rates: each rate
-/// has a clock, and the words of one say nothing by that of another.
+/// Whether runtime limits may have the state of the policy around them. Token buckets may where
+/// they have its rates: each rate has a clock, and the words of one say nothing by that of another.
 pub fn shares_state(
     runtime: &WantedPolicy<'_>,
     around: &WantedPolicy<'_>,

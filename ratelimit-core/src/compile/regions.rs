@@ -20,7 +20,8 @@ use crate::{
     prefix::Prefix,
 };
 
-/// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit takes 20 bytes.
+/// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit
+/// takes 20 bytes.
 const SLOTS_PER_EIGHT: u64 = 9;
 
 /// Regions of up to this many sets have two slots for each source, which costs little.
@@ -36,7 +37,8 @@ const RESERVE_SETS_MIN: u64 = 512;
 /// A region that is added at run time may be halved this often; its sources share more.
 const HALVES_MAX: u32 = 5;
 
-/// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
+/// The same where other limits retire with the change: once they have, the region is moved to where
+/// it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;
 
 /// The region of a retired policy may be halved this often.
@@ -74,8 +76,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// The regions that `policies` have in a table of `sets` sets, before a change after which there are those of `scopes`, and
-    /// the regions of those that have `retired`.
+    /// The regions that `policies` have in a table of `sets` sets, before a change after which
+    /// there are those of `scopes`, and the regions of those that have `retired`.
     pub fn held<'a>(
         sets: u32,
         policies: impl Iterator<Item = &'a Policy>,
@@ -187,8 +189,8 @@ impl Regions {
             .find_map(|sets| self.find(policy, sets, 0))
     }
 
-    /// A region of full size for each limit, for which those that have retired make room: one of them if that does, else as many as it
-    /// takes.
+    /// A region of full size for each limit, for which those that have retired make room: one of
+    /// them if that does, else as many as it takes.
     fn find_or_make_room(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
         if let Some(found) = self.find(policy, wanted, 0) {
             return Some(found);
@@ -215,7 +217,8 @@ impl Regions {
         None
     }
 
-    /// The same where the policy at `index`, which has retired, gets a smaller place, as large as can be, or goes.
+    /// The same where the policy at `index`, which has retired, gets a smaller place, as large as
+    /// can be, or goes.
     fn find_in_place_of(
         &mut self,
         index: u32,
@@ -516,7 +519,8 @@ mod tests {
         }
     }
 
-    /// The sources of ten thousand are counted by two policies in turns, in a table with room for one.
+    /// The sources of ten thousand are counted by two policies in turns, in a table with room for
+    /// one.
     #[test]
     fn what_has_retired_gets_a_smaller_place_when_another_needs_its_own() {
         let first = empty(2_000)

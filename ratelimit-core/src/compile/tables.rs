@@ -18,7 +18,8 @@ use crate::{class_tables::ClassTables, ip_family::IpFamily};
 pub struct Tables {
     /// The policies that are not empty, by index.
     pub policies: BTreeMap<u32, Policy>,
-    /// The same of those that have retired: no packet is led to them, and in a `compact` table their state is still there.
+    /// The same of those that have retired: no packet is led to them, and in a `compact` table
+    /// their state is still there.
     pub retired: BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: ClassTables,
@@ -39,8 +40,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Returns the features that a program needs to judge packets by these tables. Samples are always
-    /// one of them: the daemon turns them on and off while it runs.
+    /// Returns the features that a program needs to judge packets by these tables. Samples are
+    /// always one of them: the daemon turns them on and off while it runs.
     pub fn features(&self) -> Features {
         let policies = self.policies.values().chain(self.retired.values());
         let policies = policies.map(Features::of_policy);

@@ -1,4 +1,5 @@
-//! The limits of wider prefixes, of the node and of an interface in its place: `[subnet]`, `[node]` and `[interface.node]`.
+//! The limits of wider prefixes, of the node and of an interface in its place: `[subnet]`, `[node]`
+//! and `[interface.node]`.
 
 use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 

@@ -1,4 +1,5 @@
-//! The ban of a policy: `{ after = 5000, within = "10s", for = "10m", factor = 2, max = "24h", unverified = "limit" }`.
+//! The ban of a policy: `{ after = 5000, within = "10s", for = "10m", factor = 2, max = "24h",
+//! unverified = "limit" }`.
 
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 

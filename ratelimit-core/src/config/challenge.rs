@@ -1,4 +1,5 @@
-//! `[challenge.tcp]` and `[challenge.dns]`: when sources have to prove that they receive what is sent to them.
+//! `[challenge.tcp]` and `[challenge.dns]`: when sources have to prove that they receive what is
+//! sent to them.
 
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 

@@ -1,4 +1,5 @@
-//! A class: `[class.dns-answers]`, or on the spot `match = { protocol = "udp", source_ports = [53] }`.
+//! A class: `[class.dns-answers]`, or on the spot `match = { protocol = "udp", source_ports = [53]
+//! }`.
 
 use std::collections::BTreeSet;
 

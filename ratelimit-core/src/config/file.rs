@@ -1,4 +1,5 @@
-//! The files of a configuration: `config.toml`, and beside it `conf.d/*.toml` in the order of their names.
+//! The files of a configuration: `config.toml`, and beside it `conf.d/*.toml` in the order of their
+//! names.
 
 use std::{
     fs, io,

@@ -16,7 +16,8 @@ use crate::watched::Watched;
 pub const DEFAULT: Duration = Duration::from_hours(30 * 24);
 const RANGE: RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(366 * 24);
 const HINT: &str = "write retention = \"30d\", or false to keep nothing";
-/// The most that is watched: the levels of each are read every second, and kept as long as the history.
+/// The most that is watched: the levels of each are read every second, and kept as long as the
+/// history.
 const WATCHED_MAX: usize = 8;
 const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"policy:default\", \"node\"]";
 

@@ -192,7 +192,8 @@ pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Rep
     }
 }
 
-/// The most limits that a source has of attacks: its own, and that of its subnet where this is another.
+/// The most limits that a source has of attacks: its own, and that of its subnet where this is
+/// another.
 fn limits_of_attacks(config: &Config) -> usize {
     let rules = config.attacks.iter();
     let limited = rules.filter(|(_, rule)| rule.answer == Answer::Limit);

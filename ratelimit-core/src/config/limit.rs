@@ -1,5 +1,5 @@
-//! A limit of a policy: `{ packets = 1000, per = "1s" }` or
-//! `{ bytes = "50MB", per = "1s", algorithm = "token-bucket", burst = "100MB" }`, each of a class with `match = "tcp-syn"`.
+//! A limit of a policy: `{ packets = 1000, per = "1s" }` or `{ bytes = "50MB", per = "1s",
+//! algorithm = "token-bucket", burst = "100MB" }`, each of a class with `match = "tcp-syn"`.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use crate::{
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
-/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
+/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its
+/// destination, or of the node.
 pub struct Group<'d> {
     /// As a message names it: `[policy.default]`.
     pub title: String,

@@ -3,7 +3,8 @@
 /// Units behind a number of packets, without regard to case.
 const MULTIPLES: [(&str, u64); 3] = [("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000)];
 
-/// The integer that is meant by `"5000"`, `"5k"`, `1e6`, `"1.5M"`, `"/16"` or `"5,000"`; `None` where that is not clear.
+/// The integer that is meant by `"5000"`, `"5k"`, `1e6`, `"1.5M"`, `"/16"` or `"5,000"`; `None`
+/// where that is not clear.
 pub fn integer(text: &str) -> Option<String> {
     let text = text.trim().trim_start_matches('/');
     let text = text.replace(['_', '\u{a0}', ' '], "");

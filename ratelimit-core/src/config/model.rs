@@ -102,7 +102,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The attacks that the daemon looks for: those with tables, and all others that are only reported.
+    /// The attacks that the daemon looks for: those with tables, and all others that are only
+    /// reported.
     pub fn attack_rules(&self) -> Rules {
         let mut rules = self.attacks.clone();
         if self.report {
@@ -142,7 +143,8 @@ impl Config {
         on.is_some_and(|on| on.node.is_some())
     }
 
-    /// The destinations that it names, in tables and in classes, each as a message names it. Everything together is somewhere here.
+    /// The destinations that it names, in tables and in classes, each as a message names it.
+    /// Everything together is somewhere here.
     pub fn named_destinations(&self) -> impl Iterator<Item = (String, Prefix)> {
         let tables = self.destinations.keys();
         let tables = tables.map(|prefix| (format!("[destination.\"{prefix}\"]"), *prefix));
@@ -337,7 +339,8 @@ pub struct PolicyConfig {
     pub established: Vec<LimitSpec>,
 }
 
-/// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.
+/// The limits of the wider prefixes around a source, each of its own length, from the narrowest to
+/// the widest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AggregateConfig {
     /// Prefixes of IPv4, wider than a source.

@@ -1,4 +1,5 @@
-//! `new_sources = { count = 100_000, per = "1s", over_budget = "drop" }` in `[source]`, or `new_sources = "unlimited"`.
+//! `new_sources = { count = 100_000, per = "1s", over_budget = "drop"
+//! }` in `[source]`, or `new_sources = "unlimited"`.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -42,7 +42,8 @@ const OPTIONAL: [(&str, &str, &str); 16] = [
 /// Keys with secret values.
 const SECRETS: [&str; 2] = ["crowdsec.key", "cluster.secret"];
 
-/// Every setting of files that were parsed without an error, in their order, and the defaults behind. Secrets are left out.
+/// Every setting of files that were parsed without an error, in their order, and the defaults
+/// behind. Secrets are left out.
 pub fn settings(files: &[File]) -> Vec<Setting> {
     let mut settings: Vec<Setting> = files.iter().flat_map(of_file).collect();
     let shipped = File {
@@ -63,8 +64,8 @@ pub fn settings(files: &[File]) -> Vec<Setting> {
     settings
 }
 
-/// Settings as a configuration that says the same. Runtime limits take the place of those of the files where there are some, and are comments
-/// elsewhere.
+/// Settings as a configuration that says the same. Runtime limits take the place of those of the
+/// files where there are some, and are comments elsewhere.
 pub fn toml(settings: &[Setting]) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let mut interfaces: Vec<(&str, String)> = Vec::new();
@@ -232,7 +233,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A value as it is written, and tables of their own, as `[[policy.default.limits]]`, within brackets.
+    /// A value as it is written, and tables of their own, as `[[policy.default.limits]]`, within
+    /// brackets.
     fn inline(&self, value: &Spanned<DeValue<'_>>) -> String {
         let written = self.written(value);
         match value.get_ref() {

@@ -71,7 +71,8 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     })
 }
 
-/// Reads the second allowance for established connections: `true` is the limits of the policy once more.
+/// Reads the second allowance for established connections: `true` is the limits of the policy once
+/// more.
 fn read_established(value: Value<'_>, title: &str, limits: &[At<LimitSpec>]) -> Vec<At<LimitSpec>> {
     const EXAMPLE: &str = "established = true, or established = [{ packets = 1000, per = \"1s\" }]";
     if value.is_boolean() {

@@ -20,7 +20,8 @@ pub fn read(value: Value<'_>) -> Vec<At<Prefix>> {
     items.iter().filter_map(read).collect()
 }
 
-/// Reports what `[protected]` cannot hold: everything, and more than are looked through for each ban.
+/// Reports what `[protected]` cannot hold: everything, and more than are looked through for each
+/// ban.
 pub fn check_protected(list: &[At<Prefix>], report: &Report) {
     Places::default().enter("[protected]", list, report);
     if let Some(more) = list.get(PROTECTED_MAX) {

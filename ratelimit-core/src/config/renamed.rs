@@ -1,4 +1,5 @@
-//! Keys that had other names before 1.0. They are accepted with a warning, and nothing behind this knows them.
+//! Keys that had other names before 1.0. They are accepted with a warning, and nothing behind this
+//! knows them.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,8 @@ use crate::diagnostic::Problem;
 
 /// A key with another name.
 struct Renamed {
-    /// The tables that have it, by their present names. `*` is any name, and a list has the name of its key.
+    /// The tables that have it, by their present names. `*` is any name, and a list has the name of
+    /// its key.
     tables: &'static [&'static [&'static str]],
     old: &'static str,
     new: &'static str,
@@ -69,14 +71,16 @@ impl OldName {
     }
 }
 
-/// Gives every key of the file with this index its present name, and returns the old names that it had.
+/// Gives every key of the file with this index its present name, and returns the old names that it
+/// had.
 pub fn rename(file: usize, table: &mut DeTable<'_>) -> Vec<OldName> {
     let mut found = Vec::new();
     rename_in(file, &mut Vec::new(), table, &mut found);
     found
 }
 
-/// Returns `text` with present names, and each old name with its new one; everything else stays as it is written.
+/// Returns `text` with present names, and each old name with its new one; everything else stays as
+/// it is written.
 ///
 /// The text is a valid configuration.
 pub fn upgrade(text: &str) -> (String, Vec<(&'static str, &'static str)>) {

@@ -1,4 +1,5 @@
-//! The problems of a configuration, gathered while it is read, and the names in it that are looked up at the end.
+//! The problems of a configuration, gathered while it is read, and the names in it that are looked
+//! up at the end.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash, ops::Range};
 

@@ -416,7 +416,8 @@ impl<'a> Value<'a> {
         self.accept(Err(Problem::new(message, hint).replaced_by(replacement)))
     }
 
-    /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks or brackets.
+    /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks
+    /// or brackets.
     fn as_wanted(&self, wanted: &str) -> Option<String> {
         let is_plain = |text: &str| !text.contains(['"', '\\']) && !text.contains(char::is_control);
         match (&self.content, wanted) {

@@ -90,7 +90,8 @@ fn warn_of_allowed_source(
     }
 }
 
-/// Warns of limits that never refuse a packet because another one refuses it first; of equal ones the first is kept.
+/// Warns of limits that never refuse a packet because another one refuses it first; of equal ones
+/// the first is kept.
 fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &Report) {
     for (index, limit) in group.limits.iter().enumerate() {
         let stricter = group.limits.iter().enumerate().find(|(other, stricter)| {
@@ -173,8 +174,8 @@ fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings:
     }
 }
 
-/// How many windows of the length `tunnels` one of the length `outer` can touch. Windows of one length open together, with
-/// the same packet; otherwise one may be open already.
+/// How many windows of the length `tunnels` one of the length `outer` can touch. Windows of one
+/// length open together, with the same packet; otherwise one may be open already.
 fn windows_within(outer: Duration, inner: Duration) -> u128 {
     if outer == inner {
         1

@@ -44,7 +44,8 @@ pub enum Content {
         /// The port that it goes to.
         port: u16,
     },
-    /// An acknowledgement that ends a connection, of none with this host: it may be of one that is forwarded.
+    /// An acknowledgement that ends a connection, of none with this host: it may be of one that is
+    /// forwarded.
     Ending {
         /// The port that it goes to.
         port: u16,

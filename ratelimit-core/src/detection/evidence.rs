@@ -5,15 +5,16 @@ use std::{hash::RandomState, net::IpAddr, ops::RangeInclusive};
 use super::{Sample, content::Content, distinct::Distinct};
 use crate::prefix::Prefix;
 
-/// No question comes from a port below it: systems choose none, and programs that ask from a reserved port (`bindresvport` of the
-/// C libraries) go down to 512.
+/// No question comes from a port below it: systems choose none, and programs that ask from a
+/// reserved port (`bindresvport` of the C libraries) go down to 512.
 const QUESTIONS_START: u16 = 512;
 /// If ports are chosen at random from all, at least one packet in this many goes below the
 /// boundary.
 const BELOW: u64 = 256;
 /// Fewer packets below the boundary may be strays.
 const BELOW_MIN: u64 = 4;
-/// Protocols that no number was given to (IANA, "Assigned Internet Protocol Numbers"), and that of options of IPv6.
+/// Protocols that no number was given to (IANA, "Assigned Internet Protocol Numbers"), and that of
+/// options of IPv6.
 const UNASSIGNED: [RangeInclusive<u8>; 2] = [0..=0, 149..=255];
 
 /// ESP, AH and SCTP: hubs of a VPN, and servers.
@@ -26,7 +27,8 @@ const SERVICES_END: u16 = 1024;
 const QUESTIONS_FROM: u16 = 32_768;
 /// A service has few ports.
 const SERVICE_PORTS_MAX: u64 = 4;
-/// The ports of clients and servers of one service lie side by side: 68 and 67, 161 and 162, 5060 and 5080, 27005 and 27015.
+/// The ports of clients and servers of one service lie side by side: 68 and 67, 161 and 162, 5060
+/// and 5080, 27005 and 27015.
 const BESIDE_MAX: u16 = 20;
 /// The ports of IKE, without and with NAT (RFC 3947, section 4), are excluded.
 const IKE: [u16; 2] = [500, 4500];
@@ -135,7 +137,8 @@ impl Evidence {
         self.ports() <= SERVICE_PORTS_MAX && self.to_services * 20 > self.packets * 19
     }
 
-    /// Whether most went between ports that lie side by side, as those of clients and servers of one service.
+    /// Whether most went between ports that lie side by side, as those of clients and servers of
+    /// one service.
     pub const fn is_between_neighbours(&self) -> bool {
         self.between_neighbours * 2 > self.packets
     }

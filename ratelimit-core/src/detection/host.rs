@@ -4,8 +4,8 @@ use std::{collections::HashSet, net::IpAddr};
 
 use smart_default::SmartDefault;
 
-/// The ports that questions come from, where nothing else is known (`net.ipv4.ip_local_port_range` of Linux; RFC 6335 has them from
-/// 49,152 on).
+/// The ports that questions come from, where nothing else is known (`net.ipv4.ip_local_port_range`
+/// of Linux; RFC 6335 has them from 49,152 on).
 const EPHEMERAL: u16 = 32_768;
 
 /// The addresses and ports at which packets end on this host, and from which it sends requests.
@@ -22,7 +22,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host at whose `addresses` packets end. It asks from ports from `ephemeral` on; `None` where that is not known.
+    /// A host at whose `addresses` packets end. It asks from ports from `ephemeral` on; `None`
+    /// where that is not known.
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, ephemeral: Option<u16>) -> Self {
         Self {
             addresses: addresses.into_iter().collect(),

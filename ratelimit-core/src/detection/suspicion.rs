@@ -19,8 +19,9 @@ const SAMPLES_MIN: u64 = 32;
 /// A genuine client continues its connection with at least this many segments per two requests: it
 /// acknowledges and closes.
 const SEGMENTS_FOR_TWO_MIN: u64 = 3;
-/// Acknowledgements of no connection for each request, that are none of an attack. They are the last of the handshake, and what of the
-/// question comes with it, before the network stack has seen it.
+/// Acknowledgements of no connection for each request, that are none of an attack. They are the
+/// last of the handshake, and what of the question comes with it, before the network stack has seen
+/// it.
 const STRAYS_MAX: u64 = 3;
 /// This many hosts do not send unsolicited answers at the same time by chance.
 const STRANGERS_MIN: u64 = 16;
@@ -65,7 +66,8 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// The pace of `packets` of a kind, of all that the target `received`; `None` where they are too few.
+    /// The pace of `packets` of a kind, of all that the target `received`; `None` where they are
+    /// too few.
     pub fn of(kind: Kind, packets: u64, samples: u64, above: u32, received: u64) -> Option<Self> {
         let above = u64::from(above);
         if packets >= above {
@@ -230,7 +232,8 @@ impl Suspicion<'_> {
         match self.source_port {
             Some(QUIC) if !is_forged => false,
             _ if is_large => self.sources() >= servers_min,
-            // A resolver asks from many ports. Its questions may go another way, but where its other packets are seen, they are as well.
+            // A resolver asks from many ports. Its questions may go another way, but where its
+            // other packets are seen, they are as well.
             Some(DNS) if !is_forged => {
                 let is_of_few_ports = evidence.ports() < RESOLVER_PORTS_MIN;
                 let is_of_no_resolver = is_of_few_ports || self.is_seen_sending();
@@ -243,7 +246,8 @@ impl Suspicion<'_> {
         }
     }
 
-    /// Clients of some services all use one port: players of games, phones, exporters of flows, tunnels.
+    /// Clients of some services all use one port: players of games, phones, exporters of flows,
+    /// tunnels.
     fn may_be_of_clients(&self) -> bool {
         let is_of_reflectors = self.source_port.is_some_and(is_reflector);
         let evidence = self.evidence;

@@ -421,7 +421,8 @@ impl Window {
         count(&self.tallies, host, tally)
     }
 
-    /// The sources that have much of an attack of `kind` which begins at `threshold`, those with most of it first.
+    /// The sources that have much of an attack of `kind` which begins at `threshold`, those with
+    /// most of it first.
     pub fn to_blame(&self, seen: &Seen, above: u32) -> Vec<Prefix> {
         if let Subject::Source(prefix) = seen.subject {
             return vec![prefix];
@@ -490,8 +491,8 @@ fn count(tallies: &SpaceSaving<(IpAddr, Tally), ()>, host: IpAddr, tally: Tally)
     counter.map_or(0, |counter| counter.count)
 }
 
-/// The attacks on targets without those that are part of another one, or come beside it. A host that is flooded gets errors, and
-/// resets of those whose addresses were forged.
+/// The attacks on targets without those that are part of another one, or come beside it. A host
+/// that is flooded gets errors, and resets of those whose addresses were forged.
 fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
     let is_part = |one: &Seen| {
         let others = seen.iter().filter(|other| {
@@ -532,7 +533,8 @@ fn address(subject: Subject) -> Option<IpAddr> {
     }
 }
 
-/// The source that an address belongs to, and its subnet: what may be banned of either family, at most.
+/// The source that an address belongs to, and its subnet: what may be banned of either family, at
+/// most.
 pub fn origins(address: IpAddr) -> (Prefix, Prefix) {
     let (source, subnet) = match address {
         IpAddr::V4(_) => (32, 24),

@@ -2,7 +2,8 @@
 
 use smart_default::SmartDefault;
 
-/// A place, from which the next one is found without the text before it: lists have many lines, or one that is very long.
+/// A place, from which the next one is found without the text before it: lists have many lines, or
+/// one that is very long.
 #[derive(Clone, Copy, Debug, SmartDefault)]
 pub struct Place {
     /// In bytes.

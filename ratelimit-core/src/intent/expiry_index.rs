@@ -88,7 +88,8 @@ impl Intent {
         bans.flatten()
     }
 
-    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the soonest first.
+    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the
+    /// soonest first.
     pub fn automatic_only<'a>(
         &'a self,
         family: IpFamily,

@@ -22,7 +22,8 @@ use crate::{
 pub struct LimitedPolicy {
     /// The policy that it would be under.
     base: String,
-    /// The further limits: those of the prefixes around it too, the widest first, and those of interfaces last.
+    /// The further limits: those of the prefixes around it too, the widest first, and those of
+    /// interfaces last.
     pub(super) further: Vec<LimitSpec>,
 }
 
@@ -106,8 +107,8 @@ impl Intent {
         compiled.collect()
     }
 
-    /// The prefixes whose policies depend on what `edit` changes: those with further limits have the limits of the policy around them, and
-    /// those with runtime limits its state.
+    /// The prefixes whose policies depend on what `edit` changes: those with further limits have
+    /// the limits of the policy around them, and those with runtime limits its state.
     pub fn dependents(&self, edit: &Edit) -> Vec<Prefix> {
         let within = |prefix: Prefix| {
             let limited = self.limited.range(prefix..).map(|(inner, _)| *inner);

@@ -1,4 +1,5 @@
-//! Runtime limits over the policy around them: they add to its limits, or replace those that count the same, and the others stay.
+//! Runtime limits over the policy around them: they add to its limits, or replace those that count
+//! the same, and the others stay.
 
 use std::borrow::Cow;
 
@@ -47,8 +48,8 @@ impl Intent {
         }
     }
 
-    /// The same limits for this node alone, with its equal part of those that nodes share. Nodes share only what all of them have, and
-    /// another node may lack these runtime limits.
+    /// The same limits for this node alone, with its equal part of those that nodes share. Nodes
+    /// share only what all of them have, and another node may lack these runtime limits.
     pub fn of_this_node(&self, limits: &[LimitSpec]) -> Vec<LimitSpec> {
         let nodes = compile::nodes(&self.config);
         let own = limits.iter().map(|limit| limit.part(nodes).alone());
@@ -90,8 +91,8 @@ impl Intent {
     }
 }
 
-/// `limits` with those of `named` added, each in the place of those that it replaces: of the same unit and class, and of the same window
-/// where there is one.
+/// `limits` with those of `named` added, each in the place of those that it replaces: of the same
+/// unit and class, and of the same window where there is one.
 pub fn merged(mut limits: Vec<LimitSpec>, named: &[LimitSpec]) -> Vec<LimitSpec> {
     let replaced = |limit: &LimitSpec, by: &LimitSpec| {
         let has_its_window =

@@ -15,7 +15,8 @@ use crate::origin::Origin;
 /// The bit in the expiry of a ban that is not renewed. The maximum, which means forever, has it
 /// set.
 const LASTING: u64 = 1;
-/// Nanoseconds of the ticks that allows end at in the kernel ([`ListEntry::with_allow_until`](ratelimit_common::ListEntry)).
+/// Nanoseconds of the ticks that allows end at in the kernel
+/// ([`ListEntry::with_allow_until`](ratelimit_common::ListEntry)).
 const TICK: u64 = 1 << 22;
 /// The tick that means forever. It is even, like those of allows that are not renewed.
 const FOREVER_TICK: u64 = u64::MAX.div_ceil(TICK);

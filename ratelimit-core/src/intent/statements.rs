@@ -78,8 +78,9 @@ impl Intent {
         forced.map(|(prefix, _)| *prefix)
     }
 
-    /// Everything that is said about prefixes; runtime limits come before those of the configuration, and of what lasts as long the
-    /// last is what packets are counted for. `policy` is that of a name.
+    /// Everything that is said about prefixes; runtime limits come before those of the
+    /// configuration, and of what lasts as long the last is what packets are counted for. `policy`
+    /// is that of a name.
     pub fn statements(
         &self,
         slots: &CounterSlots,

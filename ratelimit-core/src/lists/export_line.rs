@@ -83,7 +83,8 @@ impl Line<'_> {
         serde_json::to_string(self).expect("lines have string keys")
     }
 
-    /// The prefix with its reason as a comment, for other tools. A reason of several lines becomes one.
+    /// The prefix with its reason as a comment, for other tools. A reason of several lines becomes
+    /// one.
     pub fn plain(&self) -> String {
         let prefix = &self.prefix;
         self.reason.as_deref().map_or_else(

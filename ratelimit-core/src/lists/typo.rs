@@ -108,7 +108,8 @@ fn without_invisible(text: &str) -> Option<String> {
     text.contains(odd).then(|| text.replace(odd, ""))
 }
 
-/// Full-width characters (U+FF01 to U+FF5E) are those of ASCII, as far behind them as the first is behind `!`.
+/// Full-width characters (U+FF01 to U+FF5E) are those of ASCII, as far behind them as the first is
+/// behind `!`.
 fn without_width(text: &str) -> Option<String> {
     let narrow = |c: char| match c {
         '\u{ff01}'..='\u{ff5e}' => {
@@ -244,7 +245,8 @@ pub fn decimal(text: &str) -> Option<Ipv4Addr> {
     Some(octets.into())
 }
 
-/// `192.0.2.*`, `192.0.2.`, `192.0.2/24`, `192.0.2.0 255.255.255.0`, `192.0.2.0 0.0.0.255`, `fe80/16`, `2001:db8:1:5b00/56`.
+/// `192.0.2.*`, `192.0.2.`, `192.0.2/24`, `192.0.2.0 255.255.255.0`, `192.0.2.0 0.0.0.255`,
+/// `fe80/16`, `2001:db8:1:5b00/56`.
 fn with_all_numbers(text: &str) -> Option<String> {
     if let Some((address, mask)) = text.split_once([' ', '\t']) {
         return masked(address, mask.trim()).map(|prefix| prefix.to_string());

@@ -16,12 +16,14 @@ pub struct Vetting {
     pub action: Option<Action>,
     /// Entries with a smaller number behind the address are left out.
     pub min_count: Option<u64>,
-    /// The key of JSON under which its addresses are; `None` where they are found by what keys are called.
+    /// The key of JSON under which its addresses are; `None` where they are found by what keys are
+    /// called.
     pub json_path: Option<String>,
 }
 
 impl Vetting {
-    /// Refuses an entry that says itself what is done with it, and means something else than the whole list is for.
+    /// Refuses an entry that says itself what is done with it, and means something else than the
+    /// whole list is for.
     ///
     /// # Errors
     ///

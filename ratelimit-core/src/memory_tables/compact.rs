@@ -1,4 +1,5 @@
-//! The `compact` store in memory, for one thread: the same code as in the kernel chooses, claims and charges its slots.
+//! The `compact` store in memory, for one thread: the same code as in the kernel chooses, claims
+//! and charges its slots.
 
 use std::cell::Cell;
 

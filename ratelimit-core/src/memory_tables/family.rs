@@ -198,7 +198,8 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         Refused::count(&mut refused[Self::set_of(&source)], &source, now);
     }
 
-    /// Whether the word by which the only limit of a policy refused a source before refuses it again, which is counted.
+    /// Whether the word by which the only limit of a policy refused a source before refuses it
+    /// again, which is counted.
     pub(super) fn is_denied(
         &self,
         source: &A,

@@ -1,5 +1,6 @@
-//! A table that forgets what was not seen for longest, where it has an end. This is what the kernel's LRU hash map does nearly, by its lists
-//! of active and inactive entries (`kernel/bpf/bpf_lru_list.c`), here exactly.
+//! A table that forgets what was not seen for longest, where it has an end. This is what the
+//! kernel's LRU hash map does nearly, by its lists of active and inactive entries
+//! (`kernel/bpf/bpf_lru_list.c`), here exactly.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,6 +1,7 @@
 //! Durations: `10ms`, `1h30m`, `31d`.
 //!
-//! jiff refuses days and weeks without a date, takes no plain seconds, and does not say what to write instead.
+//! jiff refuses days and weeks without a date, takes no plain seconds, and does not say what to
+//! write instead.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     }
 }
 
-/// Shows a duration as [`parse_duration`] reads it, exactly: days, hours and minutes, then what is left in one unit.
+/// Shows a duration as [`parse_duration`] reads it, exactly: days, hours and minutes, then what is
+/// left in one unit.
 ///
 /// ```
 /// use std::time::Duration;

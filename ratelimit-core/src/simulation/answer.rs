@@ -31,7 +31,8 @@ pub struct Answer {
     pub evicted: u64,
     /// Whether a policy bans sources with connections alone, of which a simulation knows none.
     pub bans_connected: bool,
-    /// Sources that policies would have banned, where everything is a dry run: of that no ban is kept.
+    /// Sources that policies would have banned, where everything is a dry run: of that no ban is
+    /// kept.
     pub would_be_banned: usize,
     /// The resolution of the clock, if it was the coarse one.
     pub tick: Option<Duration>,
@@ -60,7 +61,8 @@ pub struct AttackRow {
     pub kind: &'static str,
     /// Its target or its source.
     pub subject: String,
-    /// The end of the second in which it was found, from the first packet on; that of the capture, where it ends earlier.
+    /// The end of the second in which it was found, from the first packet on; that of the capture,
+    /// where it ends earlier.
     pub start_seconds: f64,
     /// The end of the last second in which it was going on.
     pub end_seconds: f64,

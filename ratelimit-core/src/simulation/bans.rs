@@ -18,7 +18,8 @@ pub struct Bans {
 }
 
 impl Bans {
-    /// Takes the ban over that the last packet may have brought its source. The daemon takes some milliseconds longer.
+    /// Takes the ban over that the last packet may have brought its source. The daemon takes some
+    /// milliseconds longer.
     pub fn adopt(&mut self, tables: &MemoryTables, compiled: &Compiled) {
         let Some((source, ban)) = tables.take_banned() else {
             return;

@@ -30,7 +30,8 @@ pub struct Moment {
     pub since_first_ns: u64,
 }
 
-/// The seconds of a capture, and the most packets in one. Packets that come later in the file than the next second count to it.
+/// The seconds of a capture, and the most packets in one. Packets that come later in the file than
+/// the next second count to it.
 #[derive(Debug, Default)]
 struct Busiest {
     second: u64,

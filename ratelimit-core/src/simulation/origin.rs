@@ -14,7 +14,8 @@ use crate::{config::Source, ip_family::IpAddress, prefix::Prefix};
 pub struct Origin {
     pub address: IpAddr,
     pub source: IpAddr,
-    /// Whether it is a segment that acknowledges something, and neither opens nor ends a connection.
+    /// Whether it is a segment that acknowledges something, and neither opens nor ends a
+    /// connection.
     pub acknowledges: bool,
 }
 

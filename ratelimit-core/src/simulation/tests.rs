@@ -311,7 +311,8 @@ fn a_comparison_tells_what_became_of_every_packet_and_source() {
         [policy.default]\nlimits = [{ packets = 1, per = \"1s\" }]\n\
         [policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []";
     let mut simulation = simulation(LIMIT_OF_2, Some(old));
-    // The first loses one packet less, the second none any more, the third some for the first time, the fourth none ever.
+    // The first loses one packet less, the second none any more, the third some for the first time,
+    // the fourth none ever.
     for (source, packets) in [
         ([198, 51, 100, 1], 3),
         ([198, 51, 100, 2], 2),

@@ -31,7 +31,8 @@ impl Passage {
         let to = self.to.as_nanos();
         let at = match after {
             Algorithm::FixedWindow(fixed) => {
-                // A window that opened after this moment, as clocks are read one after the other, has all of its time left.
+                // A window that opened after this moment, as clocks are read one after the other,
+                // has all of its time left.
                 let left_ns = if left_ns == 0 {
                     fixed.window_ns()
                 } else {
@@ -57,7 +58,8 @@ impl Passage {
             .unwrap_or_default()
     }
 
-    /// The times of a log that still count, in their order. A log has no times from before the boot: those count from its beginning.
+    /// The times of a log that still count, in their order. A log has no times from before the
+    /// boot: those count from its beginning.
     pub fn times(&self, times: &[u64], log: &SlidingLog) -> Vec<u64> {
         let (from, to) = (self.from.as_nanos(), self.to.as_nanos());
         let counts = |time: &&u64| **time != 0 && time.saturating_add(log.window_ns()) > from;

@@ -145,7 +145,8 @@ fn times_of_a_log_from_before_the_boot_count_from_its_beginning() {
     assert_eq!(moved, [1, 90 * SECOND]);
 }
 
-/// The word of a moment, in seconds on the clock of before, after the host was off, when it was booted so many seconds ago.
+/// The word of a moment, in seconds on the clock of before, after the host was off, when it was
+/// booted so many seconds ago.
 fn after(
     off: u64,
     booted: u64,

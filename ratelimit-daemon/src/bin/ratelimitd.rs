@@ -16,9 +16,9 @@ use tracing_subscriber::{
 
 /// Limits packets by source address in the kernel, before the network stack sees them.
 ///
-/// It reads /etc/ratelimit/config.toml and conf.d/*.toml next to it, loads the XDP program, and serves
-/// rlctl and metrics. When it stops, the kernel continues to enforce, unless the configuration says
-/// otherwise.
+/// It reads /etc/ratelimit/config.toml and conf.d/*.toml next to it, loads the XDP program, and
+/// serves rlctl and metrics. When it stops, the kernel continues to enforce, unless the
+/// configuration says otherwise.
 #[derive(Parser)]
 #[command(name = "ratelimitd", version, after_help = AFTER_HELP)]
 struct Command {
@@ -36,8 +36,8 @@ struct Command {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// Writes the program that libxdp's dispatcher loads for an interface with `mode = "pinned"`, for
-    /// `xdp-loader load`, and exits.
+    /// Writes the program that libxdp's dispatcher loads for an interface with `mode = "pinned"`,
+    /// for `xdp-loader load`, and exits.
     #[arg(long, value_name = "FILE")]
     entry: Option<PathBuf>,
 
@@ -94,8 +94,8 @@ fn run(arguments: &Command) -> anyhow::Result<()> {
     Daemon::build(config, &user, loader)?.run()
 }
 
-/// The configuration of the command line where that names an interface, else that of the files, or where they are wrong the one that
-/// was in force last.
+/// The configuration of the command line where that names an interface, else that of the files, or
+/// where they are wrong the one that was in force last.
 fn config(arguments: &Command) -> anyhow::Result<Start> {
     if arguments.without_file != config::Arguments::default() {
         return Ok(config::from_command_line(&arguments.without_file)?.into());

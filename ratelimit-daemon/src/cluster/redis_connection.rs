@@ -9,7 +9,8 @@ use redis::{Cmd, Value, aio::MultiplexedConnection, cmd};
 
 use super::{Heard, route::Route};
 
-/// The stream that all nodes append to and read. In a Redis Cluster all keys with the same word in braces are on one server.
+/// The stream that all nodes append to and read. In a Redis Cluster all keys with the same word in
+/// braces are on one server.
 const STREAM: &str = "{ratelimit}:stream";
 /// Prefix of the keys of stored parts.
 const PART: &str = "{ratelimit}:part";

@@ -1,4 +1,5 @@
-//! Which server of a store is the one to write to: the one that is named, that sentinels name, or that a Redis Cluster moves us to.
+//! Which server of a store is the one to write to: the one that is named, that sentinels name, or
+//! that a Redis Cluster moves us to.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -31,7 +32,8 @@ pub struct Route {
 }
 
 impl Route {
-    /// The way to a store. Certificates and keys are read; without a `ca_file`, the authorities of the system count.
+    /// The way to a store. Certificates and keys are read; without a `ca_file`, the authorities of
+    /// the system count.
     pub async fn new(config: &Cluster) -> Result<Self, LinkError> {
         let client_tls = match &config.certificate {
             None => None,

@@ -444,8 +444,8 @@ impl State {
         }
     }
 
-    /// Creates tables for the configuration, after adding its features to the running programs: they
-    /// share some of the tables, and cannot be replaced before the new ones are filled.
+    /// Creates tables for the configuration, after adding its features to the running programs:
+    /// they share some of the tables, and cannot be replaced before the new ones are filled.
     fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
         let features = self.compiled.features_of(&self.intent, &self.enforcer)?;
         self.enforcer.widen(features)?;

@@ -128,7 +128,8 @@ impl Decisions {
             touched.insert(key.0);
             self.held.insert(key, held);
         }
-        // A decision may end between the moments at which the API gathers the two lists: it is on both then.
+        // A decision may end between the moments at which the API gathers the two lists: it is on
+        // both then.
         for key in deleted {
             touched.extend(self.held.remove(&key).map(|_| key.0));
         }

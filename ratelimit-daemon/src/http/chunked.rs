@@ -1,4 +1,5 @@
-//! A chunked answer: a long one that comes in pieces, and is whole or seen not to be: where the last piece does not come, the connection breaks.
+//! A chunked answer: a long one that comes in pieces, and is whole or seen not to be: where the
+//! last piece does not come, the connection breaks.
 
 use std::{
     pin::Pin,

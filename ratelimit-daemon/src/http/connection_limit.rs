@@ -44,7 +44,8 @@ pub struct Seat {
 }
 
 impl Seats {
-    /// Takes a place for a connection from the network; `None` where every one that there may be has a request under way.
+    /// Takes a place for a connection from the network; `None` where every one that there may be
+    /// has a request under way.
     pub fn take_from(&self, address: IpAddr) -> Option<Seat> {
         let address = match address {
             IpAddr::V4(_) => address,
@@ -58,7 +59,8 @@ impl Seats {
         self.take_for(Client::Address(address), OF_ADDRESS, OF_NETWORK, |_| true)
     }
 
-    /// Takes a place for a connection of a user; `None` where every one that it may have has a request under way.
+    /// Takes a place for a connection of a user; `None` where every one that it may have has a
+    /// request under way.
     pub fn take(&self, peer: &Peer) -> Option<Seat> {
         self.take_for_user(peer.uid())
     }
@@ -74,7 +76,8 @@ impl Seats {
         self.take_for(by, own, room, |other| is_root(other) == is_root(by))
     }
 
-    /// Takes one of `own` places of a client, which are of the `room` that it has in common with those that count.
+    /// Takes one of `own` places of a client, which are of the `room` that it has in common with
+    /// those that count.
     fn take_for(
         &self,
         by: Client,

@@ -1,4 +1,5 @@
-//! Cross-origin requests are refused: web pages that are open in a browser beside ours must not ask in its name.
+//! Cross-origin requests are refused: web pages that are open in a browser beside ours must not ask
+//! in its name.
 
 use std::net::IpAddr;
 

@@ -40,7 +40,8 @@ pub async fn events(
     let first = kept.len().saturating_sub(count);
     let kept = &mut kept[first..];
     if query.after.is_none() {
-        // Drops from while no daemon ran are recorded after the start. A follower with a cursor gets them as they were recorded.
+        // Drops from while no daemon ran are recorded after the start. A follower with a cursor
+        // gets them as they were recorded.
         kept.sort_by_key(|event| event.at);
     }
     let kept: Vec<u8> = kept.iter().flat_map(|event| line(event)).collect();

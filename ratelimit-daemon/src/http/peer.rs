@@ -107,7 +107,8 @@ fn groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
     loop {
         let room = size_of_val(groups.as_slice());
         let mut length = libc::socklen_t::try_from(room).map_err(io::Error::other)?;
-        // SAFETY: the kernel writes at most `length` bytes to the vector, which has as many, and any bytes are numbers.
+        // SAFETY: the kernel writes at most `length` bytes to the vector, which has as many, and
+        // any bytes are numbers.
         let answer = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

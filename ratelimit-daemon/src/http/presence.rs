@@ -72,7 +72,8 @@ impl Presence {
         }))
     }
 
-    /// Since when it waits for a request; `None` while one is under way, and for one that gives way already.
+    /// Since when it waits for a request; `None` while one is under way, and for one that gives way
+    /// already.
     pub fn idle_since(&self) -> Option<Instant> {
         let is_idle = self.is_in(Phase::Idle) && !self.is_leaving();
         is_idle.then(|| self.moved_at())

@@ -36,7 +36,8 @@ use super::{
 };
 use crate::stream::Streams;
 
-/// Connections to the control socket that get the answer that there are too many, at a time; others are closed.
+/// Connections to the control socket that get the answer that there are too many, at a time; others
+/// are closed.
 const REFUSALS_MAX: usize = 16;
 /// How long a client from the network may take to send the head of a request. Others have the
 /// duration of a connection: with a timer per request, the runtime would wake up for most of them.
@@ -199,7 +200,8 @@ async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
     while connections.join_next().await.is_some() {}
 }
 
-/// Serves one connection: until `end` and the answer that is under way then, and not for `too_long`.
+/// Serves one connection: until `end` and the answer that is under way then, and not for
+/// `too_long`.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>

@@ -251,8 +251,9 @@ fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
     assert!(links.unenforced().is_empty() && links.enforces_anywhere());
 }
 
-/// Whatever happens to interfaces: after a look each one that is there is attached or told, a program runs on none that is not
-/// wanted but for a renamed one. Those that nothing happened to are left alone.
+/// Whatever happens to interfaces: after a look each one that is there is attached or told, a
+/// program runs on none that is not wanted but for a renamed one. Those that nothing happened to
+/// are left alone.
 #[test]
 fn after_any_changes_what_is_told_is_what_is_so() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;

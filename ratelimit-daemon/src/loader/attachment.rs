@@ -78,7 +78,8 @@ pub fn attach(
     })
 }
 
-/// Replaces the program of a pinned link, unless that has come off its interface or has the wrong mode.
+/// Replaces the program of a pinned link, unless that has come off its interface or has the wrong
+/// mode.
 fn adopt(
     program: &mut Xdp,
     interface: &InterfacePlan,
@@ -257,8 +258,8 @@ pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceSta
     pin.map_or(Ok(None), |pin| interface::running(program(pin)?))
 }
 
-/// Removes the pin of a link, which takes its program off the interface, and waits until it is off: the kernel lets a link go
-/// when it comes to it.
+/// Removes the pin of a link, which takes its program off the interface, and waits until it is off:
+/// the kernel lets a link go when it comes to it.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     let program = program(pin)?;
     private::remove(&pin.path)?;

@@ -1,4 +1,5 @@
-//! Loading the program: once for each interface, on the same maps, with the interface's slot and its link layer as constants.
+//! Loading the program: once for each interface, on the same maps, with the interface's slot and
+//! its link layer as constants.
 
 use std::{
     io,
@@ -187,7 +188,8 @@ pub fn program(
     Ok(loaded)
 }
 
-/// Loads a program. The verifier gives up with `EAGAIN` when the thread gets a signal; then it is asked again, as libbpf does.
+/// Loads a program. The verifier gives up with `EAGAIN` when the thread gets a signal; then it is
+/// asked again, as libbpf does.
 pub fn pass_verifier(program: &mut Xdp) -> Result<(), ProgramError> {
     const ATTEMPTS: usize = 5;
     let mut answer = program.load();
@@ -219,8 +221,9 @@ fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
         .chain(REFUSED_MAPS.map(|name| (name, refused)))
 }
 
-/// The program of frames that may take several buffers costs a call more, and lets the MTU be raised while it runs. It stays
-/// where it is: some drivers look at the MTU only when the first program comes (`veth_xdp_set`).
+/// The program of frames that may take several buffers costs a call more, and lets the MTU be
+/// raised while it runs. It stays where it is: some drivers look at the MTU only when the first
+/// program comes (`veth_xdp_set`).
 fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>) -> &'static str {
     let is_long = plan.jumbo || on.mtu > MTU_OF_ONE_BUFFER;
     if is_long || pin.is_some_and(|pin| pin.frags) {
@@ -266,7 +269,8 @@ fn load(
     loader.load(elf).context("making the maps")
 }
 
-/// The features of the configuration, and those that follow from the maps, the interface and the kernel.
+/// The features of the configuration, and those that follow from the maps, the interface and the
+/// kernel.
 fn all_features(plan: &MapPlan, variant: Variant) -> Features {
     let is_realtime = realtime::is_realtime();
     let features = if is_realtime {

@@ -49,8 +49,8 @@ impl Local {
         self.pins.as_ref().context("no directory of pins is open")
     }
 
-    /// The program for an interface: the one that is kept for it, if it is the same. The verifier takes a good part of a second, for which
-    /// an interface that comes back does not wait.
+    /// The program for an interface: the one that is kept for it, if it is the same. The verifier
+    /// takes a good part of a second, for which an interface that comes back does not wait.
     fn take_loaded(&mut self, interface: &str, variant: load::Variant) -> anyhow::Result<Loaded> {
         let kept = self.loaded.remove(interface);
         if let Some(kept) = kept.filter(|kept| kept.variant == variant) {

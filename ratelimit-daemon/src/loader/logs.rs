@@ -36,7 +36,8 @@ pub fn held(pins: &Pins) -> Option<LogSize> {
     })
 }
 
-/// Refuses logs that would take more than half of the memory that is available, unless they are there already.
+/// Refuses logs that would take more than half of the memory that is available, unless they are
+/// there already.
 pub fn require_memory(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
     if object.maps.get(LOGS).is_some_and(|map| pins.has(LOGS, map)) {
         return Ok(());

@@ -13,7 +13,8 @@ use crate::loader::TABLES;
 const ELEMENT_BYTES: u64 = 48;
 const BUCKET_BYTES: u64 = 16;
 
-/// Refuses state that would take more than half of the memory that is available, unless it is there already.
+/// Refuses state that would take more than half of the memory that is available, unless it is there
+/// already.
 pub fn require(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
     let maps = match plan.sizes.sets {
         None => SOURCE_MAPS,

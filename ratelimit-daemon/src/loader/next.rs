@@ -19,7 +19,8 @@ use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS, PROGRAM, PROGRAM_FRAGS};
 
 use super::pins::Pins;
 
-/// The map of the programs for frames that may take several buffers, or for those that fit into one.
+/// The map of the programs for frames that may take several buffers, or for those that fit into
+/// one.
 const fn map(frags: bool) -> &'static str {
     if frags { "NEXT_FRAGS" } else { "NEXT" }
 }
@@ -66,7 +67,8 @@ pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<N
     })
 }
 
-/// Lets go of the next programs of a slot, but for that of the program that runs there now, if it has one.
+/// Lets go of the next programs of a slot, but for that of the program that runs there now, if it
+/// has one.
 pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
     for frags in [false, true] {
         if kept != Some(frags) && pins.map(map(frags)).exists() {

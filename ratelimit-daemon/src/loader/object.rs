@@ -9,8 +9,8 @@ use ratelimit_common::{
     features::{self, Features},
 };
 
-/// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF file, aligned as a parser of
-/// ELF wants it.
+/// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF
+/// file, aligned as a parser of ELF wants it.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit"));
 
 /// The same maps, and a program with the code of `Features::LEAN`.
@@ -22,7 +22,8 @@ pub static ENTRY: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "
 /// The descriptors of the maps of [`Direct`], by their numbers.
 pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
 
-/// The object whose programs have the least code with these features, specialised for them and for these maps.
+/// The object whose programs have the least code with these features, specialised for them and for
+/// these maps.
 ///
 /// # Errors
 ///

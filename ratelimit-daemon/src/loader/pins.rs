@@ -1,7 +1,8 @@
 //! The pins: maps and links that outlive the daemon, on a bpffs.
 //!
-//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with an `f` after the slot where
-//! frames may take several buffers. `<root>/v<layout>/programs` has what others call by `<root>/entries`, named like links.
+//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with an `f` after
+//! the slot where frames may take several buffers. `<root>/v<layout>/programs` has what others call
+//! by `<root>/entries`, named like links.
 
 use std::{
     fs, io,
@@ -239,7 +240,8 @@ pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> 
     maps.filter(|(name, _)| is_shared(name))
 }
 
-/// Whether a map is shared by the programs of all interfaces, and outlives them: all but the constants and the log of one.
+/// Whether a map is shared by the programs of all interfaces, and outlives them: all but the
+/// constants and the log of one.
 pub fn is_shared(name: &str) -> bool {
     !name.starts_with('.') && name != "AYA_LOGS"
 }

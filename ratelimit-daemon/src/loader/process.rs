@@ -19,7 +19,8 @@ use crate::privileges;
 
 /// Process name.
 const NAME: &std::ffi::CStr = c"ratelimitd-load";
-/// The signals that end the daemon reach the loader too, where they are sent to a group: it ends after the daemon.
+/// The signals that end the daemon reach the loader too, where they are sent to a group: it ends
+/// after the daemon.
 const IGNORED: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// The process, as its parent knows it.

@@ -29,10 +29,12 @@ const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
 /// records. They are created again together with the records.
 const OF_WORDS: [[&str; 2]; 2] = [REFUSED_MAPS, LOOKUP_CACHE_MAPS];
 
-/// Maps that are kept beside of each whose elements are carried over: more than one where daemons were killed before they had carried them over.
+/// Maps that are kept beside of each whose elements are carried over: more than one where daemons
+/// were killed before they had carried them over.
 pub const REPLACED_MAX: usize = 4;
 
-/// The names by which the daemon is given the maps that a map replaces whose elements are carried over.
+/// The names by which the daemon is given the maps that a map replaces whose elements are carried
+/// over.
 pub fn replaced_names(name: &str) -> [String; REPLACED_MAX] {
     std::array::from_fn(|number| format!(".{name}.replaced.{number}"))
 }

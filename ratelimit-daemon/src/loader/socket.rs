@@ -1,4 +1,5 @@
-//! Messages with descriptors over a pair of `SOCK_SEQPACKET` sockets: each is whole, and none is longer than [`LENGTH_MAX`].
+//! Messages with descriptors over a pair of `SOCK_SEQPACKET` sockets: each is whole, and none is
+//! longer than [`LENGTH_MAX`].
 
 use std::{
     io::{self, IoSlice, IoSliceMut},

@@ -1,4 +1,5 @@
-//! Whether a ban may be, asked in one place for all that ban: people, detection, lists, other nodes, `CrowdSec`.
+//! Whether a ban may be, asked in one place for all that ban: people, detection, lists, other
+//! nodes, `CrowdSec`.
 //!
 //! | | operator | detection | list | other nodes, CrowdSec |
 //! |---|---|---|---|---|
@@ -45,8 +46,8 @@ impl Requester {
 }
 
 impl Protected {
-    /// Whether a ban of `prefix` may be. A list or the cluster may ban what meets a protected address; the ban then stops
-    /// at it.
+    /// Whether a ban of `prefix` may be. A list or the cluster may ban what meets a protected
+    /// address; the ban then stops at it.
     pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refused> {
         if prefix.is_empty() {
             return Err(

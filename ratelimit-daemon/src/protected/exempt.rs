@@ -70,7 +70,8 @@ impl Protected {
         (cut, entries.len() - others)
     }
 
-    /// The prefixes that cover connected networks, each with the first of these and the hosts there.
+    /// The prefixes that cover connected networks, each with the first of these and the hosts
+    /// there.
     pub fn describe_cut(&self, cut: &[Prefix]) -> ExemptEntries {
         let covering = cut.iter().filter_map(|prefix| {
             let network = self.networks_in(*prefix).next()?;

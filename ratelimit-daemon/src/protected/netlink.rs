@@ -19,7 +19,8 @@ use ratelimit_core::prefix::Prefix;
 use super::Why;
 use ratelimit_interface::{self as interface, address, dump};
 
-/// The longest prefix of a route that counts as a default one: a VPN routes the two halves of all addresses.
+/// The longest prefix of a route that counts as a default one: a VPN routes the two halves of all
+/// addresses.
 const DEFAULT_ROUTE_LENGTH: u8 = 1;
 
 /// The addresses of every interface.
@@ -66,7 +67,8 @@ pub fn neighbours() -> anyhow::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// Multicast and point-to-point links have neighbours that never answer, and others are only asked for.
+/// Multicast and point-to-point links have neighbours that never answer, and others are only asked
+/// for.
 fn has_answered(state: NeighbourState) -> bool {
     use NeighbourState::{Delay, Permanent, Probe, Reachable, Stale};
     matches!(state, Reachable | Stale | Delay | Probe | Permanent)

@@ -1,7 +1,7 @@
 //! From where people are logged in: the sessions of logind, and utmp.
 //!
-//! A connection to sshd proves nothing: whoever guesses passwords has one too, and must not be protected by it. A session
-//! comes after the password.
+//! A connection to sshd proves nothing: whoever guesses passwords has one too, and must not be
+//! protected by it. A session comes after the password.
 
 use std::{ffi::CStr, fs, net::IpAddr, path::Path};
 
@@ -49,7 +49,8 @@ fn of_logind(directory: &Path) -> anyhow::Result<Vec<IpAddr>> {
     Ok(peers)
 }
 
-/// The other end of a session as logind writes it down (`src/login/logind-session.c`, `session_save`).
+/// The other end of a session as logind writes it down (`src/login/logind-session.c`,
+/// `session_save`).
 fn session_peer(text: &str) -> Option<IpAddr> {
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
@@ -69,7 +70,8 @@ fn of_utmp(file: &Path) -> Vec<IpAddr> {
         .collect()
 }
 
-/// The other end of `struct utmpx`: its type, its process, its line, its short name, its user, its host.
+/// The other end of `struct utmpx`: its type, its process, its line, its short name, its user, its
+/// host.
 fn utmp_peer(entry: &[u8]) -> Option<IpAddr> {
     let (kind, rest) = entry.split_first_chunk::<2>()?;
     let (process, rest) = rest.get(2..)?.split_first_chunk::<4>()?;
@@ -87,7 +89,8 @@ fn is_running(process: &str) -> bool {
         .is_ok_and(|id| Path::new(&format!("/proc/{id}")).exists())
 }
 
-/// An address, perhaps with a zone. A name is not asked for: whoever answers could be protected by it.
+/// An address, perhaps with a zone. A name is not asked for: whoever answers could be protected by
+/// it.
 fn address(text: &str) -> Option<IpAddr> {
     let (address, _) = text.split_once('%').unwrap_or((text, ""));
     address.parse().ok()

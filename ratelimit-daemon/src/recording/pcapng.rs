@@ -1,5 +1,6 @@
-//! A pcapng file (draft-ietf-opsawg-pcapng): blocks for the section, each interface, each packet with its reason as a
-//! comment, and at the end how many packets are not in it. Frames without an Ethernet header get one without addresses.
+//! A pcapng file (draft-ietf-opsawg-pcapng): blocks for the section, each interface, each packet
+//! with its reason as a comment, and at the end how many packets are not in it. Frames without an
+//! Ethernet header get one without addresses.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -31,7 +31,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause after a failure.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
-/// Follows the decisions of the API that the configuration names, also of another one after a reload.
+/// Follows the decisions of the API that the configuration names, also of another one after a
+/// reload.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(crowdsec_wishes);
     connection::follow(wish.await?, |config| follow_config(&controller, config)).await
@@ -70,7 +71,8 @@ async fn follow_config(
     }
 }
 
-/// Asks, and takes the answer in while it comes: beside the runtime, a million decisions take seconds.
+/// Asks, and takes the answer in while it comes: beside the runtime, a million decisions take
+/// seconds.
 async fn pull(client: &Client, decisions: &mut Decisions, whole: bool) -> anyhow::Result<Update> {
     let mut answer = client.pull(whole).await?;
     let (sender, bytes) = mpsc::channel(PIECES);

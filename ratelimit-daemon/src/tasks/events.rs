@@ -15,8 +15,8 @@ use crate::{
 /// The drops that are handed on at a time.
 const BATCH: usize = 256;
 
-/// Has each drop recorded, and bans by policies adopted. While the controller is busy they wait in the ring,
-/// and what finds no room there is counted as lost.
+/// Has each drop recorded, and bans by policies adopted. While the controller is busy they wait in
+/// the ring, and what finds no room there is counted as lost.
 pub async fn forward_events(events: Events, controller: Handle) -> anyhow::Result<()> {
     // SAFETY: the ring owns its descriptor, and keeps it open and the same as long as it lives.
     let mut ring = unsafe { AsyncFd::register(events) }

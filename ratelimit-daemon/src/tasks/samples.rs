@@ -146,7 +146,8 @@ fn host(own: Vec<IpAddr>) -> Host {
     Host::new(addresses, first.and_then(|port| port.parse().ok()))
 }
 
-/// The protocols of tunnels of which this host has neither an interface nor a socket, or an error, where that is not known.
+/// The protocols of tunnels of which this host has neither an interface nor a socket, or an error,
+/// where that is not known.
 fn unreceived() -> anyhow::Result<Vec<u8>> {
     let kinds = interface::kinds()?;
     let ended: Vec<Tunnel> = kinds

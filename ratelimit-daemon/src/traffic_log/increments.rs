@@ -9,7 +9,8 @@ use super::{
     series::{Series, Sums},
 };
 
-/// The longest time between two samples of which it is known what came in each second: as much as in the others.
+/// The longest time between two samples of which it is known what came in each second: as much as
+/// in the others.
 pub const GAP_MAX: i64 = 300;
 /// The largest difference between the two clocks between two samples, in seconds.
 const APART_MAX: i64 = 2;

@@ -1,5 +1,6 @@
-//! Replaces the crate `aya-build`, of which the build scripts of `aya-ebpf` call one function. The rest of it starts cargo and reads its
-//! messages, for which it needs 20 crates: a third of the time in which the BPF object is built.
+//! Replaces the crate `aya-build`, of which the build scripts of `aya-ebpf` call one function. The
+//! rest of it starts cargo and reads its messages, for which it needs 20 crates: a third of the
+//! time in which the BPF object is built.
 
 use std::{env, error::Error};
 
@@ -8,7 +9,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Tells rustc for which architecture of the host `aya-ebpf` reads registers, as `bpf_target_arch`.
 ///
-/// A `--cfg bpf_target_arch` on the command line has priority, then the variable `AYA_BPF_TARGET_ARCH`, then the host.
+/// A `--cfg bpf_target_arch` on the command line has priority, then the variable
+/// `AYA_BPF_TARGET_ARCH`, then the host.
 pub fn emit_bpf_target_arch_cfg() -> Result<()> {
     const CHOSEN: &str = "AYA_BPF_TARGET_ARCH";
     println!("cargo::rustc-check-cfg=cfg(bpf_target_arch, values(any()))");

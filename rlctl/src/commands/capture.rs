@@ -1,4 +1,5 @@
-//! `rlctl capture`: dropped packets, with their reasons, in a file for `tshark` and `rlctl simulate`.
+//! `rlctl capture`: dropped packets, with their reasons, in a file for `tshark` and
+//! `rlctl simulate`.
 
 mod blocks;
 
@@ -89,7 +90,8 @@ fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
     })
 }
 
-/// Opens the file as `tcpdump -w` does: one that is there is replaced. A file that is made is for its owner only.
+/// Opens the file as `tcpdump -w` does: one that is there is replaced. A file that is made is for
+/// its owner only.
 fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         if io::stdout().is_terminal() {

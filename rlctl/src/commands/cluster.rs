@@ -130,7 +130,8 @@ fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
     lines
 }
 
-/// `cluster: edge-1, connected to redis://store:6379 since 14:22:07; 3 nodes; 7 bans by other nodes`
+/// `cluster: edge-1, connected to redis://store:6379 since 14:22:07; 3 nodes; 7 bans by other
+/// nodes`
 pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
     let (node, url) = (printable(&status.node), printable(&status.url));
     let bans = phrase::count(status.bans, "ban", "bans");

@@ -44,7 +44,8 @@ pub fn check(file: &Path) -> Report {
     Report::from_json(json, sentence(file, &config)).notes(notes)
 }
 
-/// Gives the keys of `file`, and of `conf.d` beside it, their present names. A configuration with errors is left as it is.
+/// Gives the keys of `file`, and of `conf.d` beside it, their present names. A configuration with
+/// errors is left as it is.
 pub fn upgrade(file: &Path) -> Result<Report, Failure> {
     let files = config::read(file).and_then(|files| config::parse(&files).map(|_| files));
     // The report of a check has every error.

@@ -1,4 +1,5 @@
-//! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
+//! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its
+//! head.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `rlctl list lists`: which lists there are, where they come from, and how it goes with their files.
+//! `rlctl list lists`: which lists there are, where they come from, and how it goes with their
+//! files.
 
 pub mod fetch;
 

@@ -24,7 +24,8 @@ use crate::{
     simulate_arguments::SimulateArguments,
 };
 
-/// Reads the capture through both configurations. It ends as refused, and with an answer, when the capture ends too early.
+/// Reads the capture through both configurations. It ends as refused, and with an answer, when the
+/// capture ends too early.
 pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
     let (new, mut notes) = load(&arguments.config)?;
     let old = arguments.compare.as_deref().map(load).transpose()?;
@@ -64,7 +65,8 @@ enum Stopped {
     Intervals(#[from] TooManyIntervals),
 }
 
-/// A configuration with its lists, what in it is probably not meant, and the lists that cannot be read.
+/// A configuration with its lists, what in it is probably not meant, and the lists that cannot be
+/// read.
 fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
     let (config, warnings) =
         config::inspect(file).map_err(|error| wrong(file, &error.to_string()))?;

@@ -222,7 +222,8 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     lines
 }
 
-/// `TCP clients: challenged over 5000 syn/s by rst; verified for 10m; up to 1000000 answers/s: on since 14:02:11`
+/// `TCP clients: challenged over 5000 syn/s by rst; verified for 10m; up to 1000000 answers/s: on
+/// since 14:02:11`
 fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
     let reported = printable(&challenge.to_string());
     if challenge.is_never() {

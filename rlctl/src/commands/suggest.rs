@@ -83,7 +83,8 @@ fn proposed(limit: &SuggestedLimit) -> String {
     }
 }
 
-/// The policies with what is proposed, as the configuration has them. A limit of which too few samples stays as it is.
+/// The policies with what is proposed, as the configuration has them. A limit of which too few
+/// samples stays as it is.
 fn toml(suggested: &Suggested) -> String {
     let mut text = format!(
         "# percentile {} of traffic per source and window since {}, times {}\n",

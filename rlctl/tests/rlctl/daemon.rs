@@ -1,4 +1,5 @@
-//! A daemon that says what it is told to say, over HTTP/1 on a Unix socket, and remembers what it was asked.
+//! A daemon that says what it is told to say, over HTTP/1 on a Unix socket, and remembers what it
+//! was asked.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! The real `rlctl` against a daemon that answers what the test says: what is sent, what is printed, how it ends.
+//! The real `rlctl` against a daemon that answers what the test says: what is sent, what is
+//! printed, how it ends.
 
 mod changes;
 mod config_show;
@@ -30,7 +31,8 @@ struct Expected<'a> {
     code: i32,
 }
 
-/// Runs `rlctl` once and compares all that it did. `$DIR` in an argument is a directory with `list.txt`.
+/// Runs `rlctl` once and compares all that it did. `$DIR` in an argument is a directory with
+/// `list.txt`.
 fn check(arguments: &[&str], daemon: Daemon, expected: &Expected<'_>) {
     let daemon = ScriptedDaemon::start(daemon);
     let output = run(&daemon, arguments, "", &[]);
@@ -88,7 +90,8 @@ fn run(
     child.wait_with_output().unwrap()
 }
 
-/// A moment ten days, twelve hours and a half before or behind this one, and the way it is reported.
+/// A moment ten days, twelve hours and a half before or behind this one, and the way it is
+/// reported.
 #[expect(
     clippy::disallowed_methods,
     reason = "the module of the clocks is in the program"

@@ -1,4 +1,5 @@
-//! Plays failures of a cluster under traffic, a seed each, and prints what became of them. `cargo xtask campaign` builds and runs it.
+//! Plays failures of a cluster under traffic, a seed each, and prints what became of them.
+//! `cargo xtask campaign` builds and runs it.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,5 @@
-//! Measures how exact the limiter is, prints it, and fails when a promise is broken. `cargo xtask exactness` builds and runs it.
+//! Measures how exact the limiter is, prints it, and fails when a promise is broken.
+//! `cargo xtask exactness` builds and runs it.
 
 use std::{fmt::Write, path::PathBuf, process::ExitCode, time::Instant};
 

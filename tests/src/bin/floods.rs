@@ -1,5 +1,5 @@
-//! Sends each flood of the campaign through each store, prints what became of it, and fails when a promise is broken.
-//! `cargo xtask floods` builds and runs it.
+//! Sends each flood of the campaign through each store, prints what became of it, and fails when a
+//! promise is broken. `cargo xtask floods` builds and runs it.
 
 use std::{fmt::Write, path::PathBuf, process::ExitCode};
 

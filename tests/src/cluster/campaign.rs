@@ -83,7 +83,8 @@ pub struct Outcome {
     pub told: Option<Duration>,
     /// The time until limits were divided by new reports of all nodes.
     pub back: Duration,
-    /// How long after the command a ban, its end and an allow were on all nodes, the slowest of them.
+    /// How long after the command a ban, its end and an allow were on all nodes, the slowest of
+    /// them.
     pub spread: Duration,
 }
 
@@ -179,8 +180,8 @@ impl Rig {
     }
 }
 
-/// Changes something on a node and waits until all have it: whether a list of `rlctl list` has the text. Gives how long it took after the
-/// command had answered.
+/// Changes something on a node and waits until all have it: whether a list of `rlctl list` has the
+/// text. Gives how long it took after the command had answered.
 fn change(
     nodes: &[Node],
     place: usize,
@@ -202,7 +203,8 @@ fn change(
     Ok(began.elapsed())
 }
 
-/// Bans, unbans and allows a source on a node, and gives how long the slowest of it took to be on all.
+/// Bans, unbans and allows a source on a node, and gives how long the slowest of it took to be on
+/// all.
 fn spread(nodes: &[Node], place: usize) -> Result<Duration> {
     let ban = ["ban", CHANGED, "--for", "1h"];
     let allow = ["allow", "add", CHANGED, "--for", "1h", "--cluster"];
@@ -221,7 +223,8 @@ fn spread(nodes: &[Node], place: usize) -> Result<Duration> {
     Ok(slowest)
 }
 
-/// How long after a beginning the last of some nodes told everywhere that it lost its store; `None` where one has not by a deadline.
+/// How long after a beginning the last of some nodes told everywhere that it lost its store; `None`
+/// where one has not by a deadline.
 fn told(
     nodes: &[Node],
     before: &[Losses],

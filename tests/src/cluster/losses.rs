@@ -50,7 +50,8 @@ impl Losses {
         self.status > before.status && self.metrics > before.metrics && self.log > before.log
     }
 
-    /// Waits until a daemon told everywhere of one more than these, but no longer than `until`; says whether it did.
+    /// Waits until a daemon told everywhere of one more than these, but no longer than `until`;
+    /// says whether it did.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! A network between nodes and the store of their cluster: each node has a link of its own to it, which can be cut.
+//! A network between nodes and the store of their cluster: each node has a link of its own to it,
+//! which can be cut.
 
 use anyhow::Result;
 

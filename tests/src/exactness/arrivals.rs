@@ -26,8 +26,8 @@ impl Arrivals {
         }
     }
 
-    /// The times of packets in nanoseconds after the first could come, in order and without end, at `load` times `amount` in
-    /// `window_ns`.
+    /// The times of packets in nanoseconds after the first could come, in order and without end, at
+    /// `load` times `amount` in `window_ns`.
     pub fn times(
         self,
         load: Load,

@@ -30,7 +30,8 @@ impl Bracket {
 
 /// A definition, with what can be known of its state.
 pub trait Bracketed: Clone {
-    /// Adds to `states` those in which this packet can have left it with this answer: none when no time gives that answer.
+    /// Adds to `states` those in which this packet can have left it with this answer: none when no
+    /// time gives that answer.
     fn follow(&self, at: Bracket, is_admitted: bool, states: &mut Vec<Self>);
 
     /// Whether all that the state `other` can be, this one can be.

@@ -1,9 +1,11 @@
-//! Whether answers can be explained: by some time within the bracket of each packet, and some order of packets at once.
+//! Whether answers can be explained: by some time within the bracket of each packet, and some order
+//! of packets at once.
 //!
-//! Two CPUs judge packets at the same time. Their answers are right when there is an order, in which none comes before a packet
-//! that was finished before it began, and in which each answer is the definition's. This is linearizability (Herlihy and Wing, "Linearizability",
-//! 1990). The search keeps all states that the packets so far can have led to; where it keeps too few it finds too much wrong,
-//! and never too little.
+//! Two CPUs judge packets at the same time. Their answers are right when there is an order, in
+//! which none comes before a packet that was finished before it began, and in which each answer is
+//! the definition's. This is linearizability (Herlihy and Wing, "Linearizability", 1990). The
+//! search keeps all states that the packets so far can have led to; where it keeps too few it finds
+//! too much wrong, and never too little.
 
 use super::bracketed::{Bracket, Bracketed};
 
@@ -15,8 +17,9 @@ const STATES_MAX: usize = 32 * STATES;
 /// A packet and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
-    /// When it was under way: of two packets whose times do not overlap here, one came first. The time at which a packet is
-    /// judged says less, as another may be judged at a later time, and charged before it.
+    /// When it was under way: of two packets whose times do not overlap here, one came first. The
+    /// time at which a packet is judged says less, as another may be judged at a later time, and
+    /// charged before it.
     pub under_way: Bracket,
     /// The time at which it was judged.
     pub at: Bracket,
@@ -96,7 +99,8 @@ fn search<D: Bracketed>(
     (findings, are_all_kept)
 }
 
-/// Adds a way unless it is known already, and drops those that it has in it. Whether there was room for it.
+/// Adds a way unless it is known already, and drops those that it has in it. Whether there was room
+/// for it.
 fn keep<D: Bracketed>(worlds: &mut Vec<World<D>>, world: World<D>, states_max: usize) -> bool {
     if worlds.iter().any(|known| known.covers(&world)) {
         return true;

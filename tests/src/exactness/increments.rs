@@ -24,7 +24,8 @@ pub struct Increments {
     pub sent: u64,
     /// Packets that were admitted.
     pub admitted: u64,
-    /// Packets that were refused, and counted as such, because the other CPU changed the word at every try.
+    /// Packets that were refused, and counted as such, because the other CPU changed the word at
+    /// every try.
     pub contended: u64,
     /// The usage in the word.
     pub used: u64,

@@ -144,7 +144,8 @@ impl Cell {
         if row.over_admitted > 0 {
             return Some("more was admitted than is promised");
         }
-        // How often two CPUs meet at one word depends on the machine, and a few of a short run are no rate.
+        // How often two CPUs meet at one word depends on the machine, and a few of a short run are
+        // no rate.
         if row.contended > row.oracle.div_ceil(100) + self.cpus as u64 {
             return Some("more than 1 % were refused because of the other CPU");
         }
@@ -177,8 +178,8 @@ pub struct Row {
     pub over_admitted: u64,
     /// Refused against the promise.
     pub wrongly_refused: u64,
-    /// Refused because the other CPU changed the state at every try, and counted as that; the oracle does not get them. In
-    /// virtual time only.
+    /// Refused because the other CPU changed the state at every try, and counted as that; the
+    /// oracle does not get them. In virtual time only.
     pub contended: u64,
     /// So close to a change of the answer that either would have been right; in real time only.
     pub undecided: u64,

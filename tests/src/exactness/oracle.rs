@@ -50,8 +50,8 @@ impl Oracle for FixedWindow {
     }
 }
 
-/// The tick in which a fixed window opens, in nanoseconds. It is a power of two, at most a 16,000th of a window of less than an hour,
-/// from which it lasts its whole length.
+/// The tick in which a fixed window opens, in nanoseconds. It is a power of two, at most a 16,000th
+/// of a window of less than an hour, from which it lasts its whole length.
 pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {
     let Some(power) = (window_ns / 1000).checked_ilog2() else {
         return 1;
@@ -106,12 +106,14 @@ impl Oracle for SlidingLog {
     }
 }
 
-/// A bucket is full at first, is filled with the amount a window, evenly, and a packet takes a token out.
+/// A bucket is full at first, is filled with the amount a window, evenly, and a packet takes a
+/// token out.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     amount: i128,
     window_ns: i128,
-    /// A full bucket, in tokens times `window_ns`: then what flows in within a nanosecond is `amount`, a whole number.
+    /// A full bucket, in tokens times `window_ns`: then what flows in within a nanosecond is
+    /// `amount`, a whole number.
     full: i128,
     level: i128,
     last_ns: i128,

@@ -34,9 +34,9 @@ impl<O: Oracle> Promise for Exactly<O> {
 
 /// The bound of the sliding window, against the log of all that it admitted.
 ///
-/// A packet comes when a fraction x of a window is over and the window before held p. When it is admitted, the last window
-/// holds at most the amount and x p. When it is refused, the last window and (1 - x) p leave it no room, but for rounding: a
-/// thousandth of the amount, and two.
+/// A packet comes when a fraction x of a window is over and the window before held p. When it is
+/// admitted, the last window holds at most the amount and x p. When it is refused, the last window
+/// and (1 - x) p leave it no room, but for rounding: a thousandth of the amount, and two.
 pub struct Weighted {
     amount: u64,
     window_ns: u64,
@@ -47,7 +47,8 @@ pub struct Weighted {
 }
 
 impl Weighted {
-    /// The bound for `amount` in `window_ns`, a power of two: such windows are not rounded, and begin at their multiples.
+    /// The bound for `amount` in `window_ns`, a power of two: such windows are not rounded, and
+    /// begin at their multiples.
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         assert!(window_ns.is_power_of_two());
         Self {
@@ -132,7 +133,8 @@ impl Promise for Filling {
         let flows = i128::from(at_ns - self.last_ns) * self.amount * PARTS;
         self.last_ns = at_ns;
         self.flowed += flows;
-        // Less than nothing where the bucket has been full for a time: of a packet that is refused then, that is room.
+        // Less than nothing where the bucket has been full for a time: of a packet that is refused
+        // then, that is room.
         let missing = self.missing - flows;
         let cost = PARTS * self.window_ns;
         let room = self.burst * PARTS * self.window_ns - missing - cost;

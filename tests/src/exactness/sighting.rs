@@ -33,7 +33,8 @@ pub fn observations(by_cpu: &[Vec<Sighting>; 2]) -> [Vec<Observation>; 2] {
 }
 
 impl Sighting {
-    /// The witness of a token bucket is this much behind, when packets of both CPUs come in the same nanosecond.
+    /// The witness of a token bucket is this much behind, when packets of both CPUs come in the
+    /// same nanosecond.
     const SAME_NS: u64 = 2;
 
     /// When the packet was judged, one of `mine` on its CPU beside those of the other.

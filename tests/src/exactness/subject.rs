@@ -14,13 +14,15 @@ use super::{
     promise::{Exactly, Filling, Promise, Weighted},
 };
 
-/// An algorithm, with what it is measured by. The amount and the length of the window in nanoseconds are arguments.
+/// An algorithm, with what it is measured by. The amount and the length of the window in
+/// nanoseconds are arguments.
 pub struct Subject {
     /// The name in the configuration.
     pub name: &'static str,
     /// The length of the window.
     pub window_ns: u64,
-    /// Packets a window in virtual time on one CPU, and on two: there as many as make a race of every step.
+    /// Packets a window in virtual time on one CPU, and on two: there as many as make a race of
+    /// every step.
     pub amount: u64,
     /// See there. A step is of whole ticks.
     pub amount_of_two: u64,
@@ -37,7 +39,8 @@ pub struct Subject {
 
 /// A round number that is no power of two.
 const WINDOW_NS: u64 = 20_000_000;
-/// The sliding window rounds all but powers of two, and its bound is about windows that are not rounded.
+/// The sliding window rounds all but powers of two, and its bound is about windows that are not
+/// rounded.
 const SLIDING_WINDOW_NS: u64 = 1 << 24;
 
 /// Primes, so that the time of a token is no whole number.
@@ -126,7 +129,8 @@ pub const SUBJECTS: [Subject; 4] = [
 
 const FITS: &str = "the amount and the window were chosen so";
 
-/// A log judges a packet at the time of the newest in it, if that is later: one of the other CPU, before this one was finished.
+/// A log judges a packet at the time of the newest in it, if that is later: one of the other CPU,
+/// before this one was finished.
 fn not_before_the_newest(by_cpu: &[Vec<Observation>; 2]) -> [Vec<Observation>; 2] {
     let [left, right] = by_cpu;
     let is_alone = left.is_empty() || right.is_empty();

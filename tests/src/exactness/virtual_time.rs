@@ -1,8 +1,9 @@
 //! Packets at times that are chosen, so that nothing about them is unknown.
 //!
-//! On one CPU the host runs the packet decision itself, a packet after the other. On two CPUs the kernel runs it. Its clock is
-//! held while both send what came in a step of time, in the kernel's own loop, and moved on when both are done. How packets of
-//! one time are ordered changes nothing, so as many must be admitted as the oracle admits.
+//! On one CPU the host runs the packet decision itself, a packet after the other. On two CPUs the
+//! kernel runs it. Its clock is held while both send what came in a step of time, in the kernel's
+//! own loop, and moved on when both are done. How packets of one time are ordered changes nothing,
+//! so as many must be admitted as the oracle admits.
 
 use std::{net::Ipv4Addr, sync::RwLock};
 

@@ -14,7 +14,8 @@ const KNOWN_SHARE: f64 = 0.999;
 pub struct Promise {
     /// The part of the packets within their limit that pass, at least.
     pub known_share: f64,
-    /// The amounts that the limited source gets at most beyond one for each window; `None` where that is not bounded.
+    /// The amounts that the limited source gets at most beyond one for each window; `None` where
+    /// that is not bounded.
     amounts_beyond: Option<u64>,
 }
 
@@ -32,7 +33,8 @@ impl Promise {
                 known_share: 0.0,
                 amounts_beyond: None,
             },
-            // A window that is adopted from another source ends before one of its own would: see `compact.rs`.
+            // A window that is adopted from another source ends before one of its own would: see
+            // `compact.rs`.
             Store::Compact => Self {
                 known_share: if has_room(in_use, capacity) {
                     KNOWN_SHARE
@@ -50,8 +52,9 @@ impl Promise {
     }
 }
 
-/// Whether all but one of thirty thousand sets have a slot for each of their sources, of `in_use` in all. Their number in a set is
-/// that of a Poisson distribution, which four standard deviations bound. That is so up to 0.3 times the capacity.
+/// Whether all but one of thirty thousand sets have a slot for each of their sources, of `in_use`
+/// in all. Their number in a set is that of a Poisson distribution, which four standard deviations
+/// bound. That is so up to 0.3 times the capacity.
 fn has_room(in_use: u32, capacity: u32) -> bool {
     let in_a_set = f64::from(in_use) / f64::from(sets(capacity));
     in_a_set + 4.0 * in_a_set.sqrt() < f64::from(SLOTS_OF_A_SET)

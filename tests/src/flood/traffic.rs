@@ -52,7 +52,8 @@ pub struct Packet {
     pub at: Instant,
 }
 
-/// The packets of the window `number`, in order. The first window has no flood: in it, sources become known.
+/// The packets of the window `number`, in order. The first window has no flood: in it, sources
+/// become known.
 pub fn window(cell: &Cell, capacity: u32, number: u32, rng: &mut Rng) -> Vec<Packet> {
     let mut moments: Vec<(f64, Sender)> = vec![];
     for known in 0..KNOWN {

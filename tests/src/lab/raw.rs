@@ -105,7 +105,8 @@ impl Receiver {
         Ok(Self { socket, buffer })
     }
 
-    /// The next frame, without the VLAN tag that the kernel takes off; `None` when none comes for so long.
+    /// The next frame, without the VLAN tag that the kernel takes off; `None` when none comes for
+    /// so long.
     pub fn next(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
         if !self.is_readable(patience)? {
             return Ok(None);
@@ -119,7 +120,8 @@ impl Receiver {
         Ok(Some(self.buffer[..bytes].to_vec()))
     }
 
-    /// For how long the frame that was received last had waited for that: this process may have had no CPU.
+    /// For how long the frame that was received last had waited for that: this process may have had
+    /// no CPU.
     pub fn waited(&self) -> Result<Duration> {
         // SAFETY: zeroes are a valid time.
         let mut came: libc::timespec = unsafe { std::mem::zeroed() };
@@ -177,8 +179,8 @@ impl Receiver {
     }
 }
 
-/// A raw socket on the interface of this thread's namespace. It gets its protocol where it gets its interface: one that has it
-/// before receives what arrives on every other until then.
+/// A raw socket on the interface of this thread's namespace. It gets its protocol where it gets its
+/// interface: one that has it before receives what arrives on every other until then.
 fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     let protocol = u16::try_from(protocol)?.to_be();
     // SAFETY: takes no pointers.

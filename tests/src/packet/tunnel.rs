@@ -109,7 +109,8 @@ const BEHIND_ETHERNET: [(&str, Around); 4] = [
     ("pppoe", Frame::pppoe),
 ];
 
-/// Frames up to the packet inside: every tunnel, behind IPv4 and IPv6 where that is possible, with and without VLAN tags outside.
+/// Frames up to the packet inside: every tunnel, behind IPv4 and IPv6 where that is possible, with
+/// and without VLAN tags outside.
 pub fn around() -> Vec<(String, Frame)> {
     let ethernet = || Frame::ethernet();
     let fronts = [

@@ -90,7 +90,8 @@ fn check_case(case: Case) {
     };
     assert_eq!(server.accepted(), opened, "{case:?}");
     let counted = Listening::of(&lab.near).since(&before);
-    // The kernel counts a connection twice where its acknowledgement and its first bytes meet on two CPUs.
+    // The kernel counts a connection twice where its acknowledgement and its first bytes meet on
+    // two CPUs.
     let is_counted = |count, actual| (actual..=actual + actual / 100).contains(&count);
     assert!(
         is_counted(counted.opened, opened) && is_counted(counted.taken, taken),
@@ -119,7 +120,8 @@ fn check_case(case: Case) {
     );
 }
 
-/// Gives the far end an address for each client, of an IPv6 network of its own, and their stack the properties of a case.
+/// Gives the far end an address for each client, of an IPv6 network of its own, and their stack the
+/// properties of a case.
 pub(super) fn crowd_lives_behind(lab: &Lab, case: Case) {
     let ip = |namespace: &Namespace, words: &str| {
         let words: Vec<_> = words.split(' ').collect();
@@ -178,7 +180,8 @@ pub(super) fn client(near: IpAddr, number: u32) -> IpAddr {
     }
 }
 
-/// A connection of a client, over which several segments were exchanged, all of it within its patience.
+/// A connection of a client, over which several segments were exchanged, all of it within its
+/// patience.
 pub(super) async fn connect_from(client: IpAddr, near: IpAddr) -> TcpStream {
     let start = Instant::now();
     let socket = match client {

@@ -1,4 +1,5 @@
-//! Sources that prove themselves: real network stacks connect during a flood of forged SYNs, of which none reaches the server.
+//! Sources that prove themselves: real network stacks connect during a flood of forged SYNs, of
+//! which none reaches the server.
 
 mod begins_and_ends;
 mod crowd;
@@ -76,7 +77,8 @@ fn lab() -> Lab {
     lab
 }
 
-/// A program that lets everything pass on the far end: without one, veth leaves what a program sends back where it is.
+/// A program that lets everything pass on the far end: without one, veth leaves what a program
+/// sends back where it is.
 fn polled(lab: &Lab) -> Program {
     let mut program = Program::load(&Constants::default()).unwrap();
     Scene::default().set_up(&mut program).unwrap();

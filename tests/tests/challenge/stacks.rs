@@ -1,4 +1,5 @@
-//! Other network stacks, servers behind this host, and more verified sources than there is room for.
+//! Other network stacks, servers behind this host, and more verified sources than there is room
+//! for.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -59,7 +60,8 @@ fn who_connects_through_this_host_proves_itself_by_a_reset() {
     assert!(service.packets("drop", "challenged").unwrap() > 100);
 }
 
-/// The options of requests, as the database of fingerprints of p0f 3.09b has them, and some that it lacks.
+/// The options of requests, as the database of fingerprints of p0f 3.09b has them, and some that it
+/// lacks.
 const STACKS: [(&str, u8, &str, u8); 17] = [
     ("Linux 3.11 and newer", SYN, "mss,sok,ts,nop,ws", RST),
     (
@@ -150,8 +152,8 @@ fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
     }
 }
 
-/// SYNs of Windows and Linux that were captured on the wire, one of IPv6: from the captures that `pcap-parser`, dpkt, gopacket and pypacker
-/// come with.
+/// SYNs of Windows and Linux that were captured on the wire, one of IPv6: from the captures that
+/// `pcap-parser`, dpkt, gopacket and pypacker come with.
 const CAPTURED: &[u8] = include_bytes!("requests.pcap");
 
 #[test]
@@ -172,7 +174,8 @@ fn captured_requests_are_answered_and_their_resets_are_proofs() {
     }
 }
 
-/// Whether a request is answered, and its source is verified by the reset that a stack sends back with these flags.
+/// Whether a request is answered, and its source is verified by the reset that a stack sends back
+/// with these flags.
 fn proves_itself(program: &Program, now: common::Instant, stack: &str, question: &[u8], reset: u8) {
     program.set_clock(now).unwrap();
     let answer = program.answer(question).unwrap().expect(stack);

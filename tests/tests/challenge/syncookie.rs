@@ -1,4 +1,5 @@
-//! `method = "syncookie"`: the answer is a cookie of the listener, with the options that the listener keeps.
+//! `method = "syncookie"`: the answer is a cookie of the listener, with the options that the
+//! listener keeps.
 
 use std::{io::ErrorKind, process::Command, time::Duration};
 
@@ -106,7 +107,8 @@ fn connections_by_syncookie_have_the_options_of_those_that_the_listener_opens_by
     }
 }
 
-/// The options of the connection of a client at this host: `ts`, `sack`, and both scales of windows.
+/// The options of the connection of a client at this host: `ts`, `sack`, and both scales of
+/// windows.
 fn options_of(namespace: &Namespace, client: IpAddr) -> Vec<String> {
     let client = match client {
         IpAddr::V4(client) => client.to_string(),

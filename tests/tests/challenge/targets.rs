@@ -73,7 +73,8 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
     wait_until("it is challenged", is_counted);
 }
 
-/// The pair test of classes with a reload, a dry run, the answers of `rlctl`, a simulation and a limit that counts the same class.
+/// The pair test of classes with a reload, a dry run, the answers of `rlctl`, a simulation and a
+/// limit that counts the same class.
 #[test]
 fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     require_root!();
@@ -112,7 +113,8 @@ fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
         .unwrap();
     flooded(&lab, NEAR[0], || {
         wait_until("it is on", || !status().contains("(idle)"));
-        // A client whose SYNs are not of the class passes while others are challenged, and proves nothing.
+        // A client whose SYNs are not of the class passes while others are challenged, and proves
+        // nothing.
         connect(&lab, NEAR[0]);
     });
     assert_eq!(packets("pass", "verified"), 0);

@@ -42,8 +42,8 @@ pub struct Said {
 }
 
 impl Daemon {
-    /// A daemon that runs, with what `toml` says besides interface and default policy. `$DIR` in it is its directory, in which
-    /// there are `files`.
+    /// A daemon that runs, with what `toml` says besides interface and default policy. `$DIR` in it
+    /// is its directory, in which there are `files`.
     pub fn start(toml: &str, files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {

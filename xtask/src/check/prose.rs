@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{process, workspace};
 
 /// The largest share of sentences with a hit, in percent.
-const COMMENTS_MAX: f64 = 2.0;
+const COMMENTS_MAX: f64 = 1.5;
 const DOCUMENTS_MAX: f64 = 1.0;
 const STRINGS_MAX: f64 = 0.0;
 const API_MAX: f64 = 0.0;

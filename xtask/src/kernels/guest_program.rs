@@ -33,7 +33,8 @@ pub fn build_tests(names: &[&str]) -> Result<Vec<GuestProgram>> {
         .collect()
 }
 
-/// The test that a message of cargo's tells about. The programs of the package are built beside them, and are none.
+/// The test that a message of cargo's tells about. The programs of the package are built beside
+/// them, and are none.
 fn executable(message: &Value) -> Option<GuestProgram> {
     let is_test = message["target"]["kind"] == json!(["test"]);
     is_test.then_some(())?;

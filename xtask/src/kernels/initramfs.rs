@@ -11,7 +11,8 @@ use anyhow::{Context, Result, ensure};
 use super::guest_program::GuestProgram;
 use crate::process;
 
-/// Runs the programs one after the other, says of each that it passed and skipped nothing, and turns the machine off.
+/// Runs the programs one after the other, says of each that it passed and skipped nothing, and
+/// turns the machine off.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin RATELIMIT_BPF_LOG=off
@@ -35,7 +36,8 @@ const DIRECTORIES: [&str; 9] = [
     "bin", "dev", "proc", "run", "sys", "tests", "tmp", "tools", "var",
 ];
 
-/// The shell, and what tests of networks run that busybox has not, with the directories where they are looked for.
+/// The shell, and what tests of networks run that busybox has not, with the directories where they
+/// are looked for.
 const TOOLS: [(&str, &str); 3] = [("bin", "busybox"), ("tools", "ip"), ("tools", "ethtool")];
 
 /// Builds the archive and returns its path. Each program gets these arguments; other files are at
@@ -88,7 +90,8 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The libraries of a program, its loader included: whatever `ldd` names by a path. It fails on a static program, which has none.
+/// The libraries of a program, its loader included: whatever `ldd` names by a path. It fails on a
+/// static program, which has none.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let mut ldd = process::in_root("ldd");
     let output = ldd.arg(program).env("LC_ALL", "C").output()?;

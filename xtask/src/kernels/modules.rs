@@ -1,4 +1,5 @@
-//! Modules of a kernel that tests need, as an archive behind that of the guest: the kernel unpacks one after the other.
+//! Modules of a kernel that tests need, as an archive behind that of the guest: the kernel unpacks
+//! one after the other.
 
 use std::{
     fs,
@@ -20,7 +21,8 @@ const MODULES: [&str; 6] = [
     "drivers/net/veth.ko",
 ];
 
-/// The archive of the guest, and behind it the modules of the kernel in `package`, which was unpacked into `directory`.
+/// The archive of the guest, and behind it the modules of the kernel in `package`, which was
+/// unpacked into `directory`.
 pub fn behind(guest: &Path, package: &str, directory: &Path) -> Result<PathBuf> {
     let root = directory.join("modules");
     if root.exists() {

@@ -18,7 +18,8 @@ pub struct CargoTool {
     version: &'static str,
 }
 
-/// Links the BPF object. 0.10 is for LLVM 22, which Rust 1.95 and 1.96 have: it loads the library of the compiler.
+/// Links the BPF object. 0.10 is for LLVM 22, which Rust 1.95 and 1.96 have: it loads the library
+/// of the compiler.
 pub const BPF_LINKER: CargoTool = CargoTool {
     program: "bpf-linker",
     krate: "bpf-linker",
@@ -40,7 +41,8 @@ pub const TYPOS: CargoTool = CargoTool {
 };
 
 impl CargoTool {
-    /// Installs the program where the user's other cargo programs are, because a plain `cargo build` runs it too.
+    /// Installs the program where the user's other cargo programs are, because a plain
+    /// `cargo build` runs it too.
     pub fn install_for_user(&self) -> Result<()> {
         if self.find_in_path().is_some() {
             return Ok(());
@@ -48,7 +50,8 @@ impl CargoTool {
         self.install(&[])
     }
 
-    /// Installs the program for this repository, unless it is there already, and answers where it is.
+    /// Installs the program for this repository, unless it is there already, and answers where it
+    /// is.
     pub fn install_here(&self) -> Result<PathBuf> {
         let tools = workspace::tools_dir();
         let ours = tools.join("bin").join(self.program);
@@ -78,10 +81,12 @@ impl CargoTool {
         let mut cargo = process::cargo();
         cargo
             .args(["install", "--locked", krate, "--version", version])
-            // Unoptimized, it takes a fraction of the time to build, and at most a second longer to run.
+            // Unoptimized, it takes a fraction of the time to build, and at most a second longer to
+            // run.
             .arg("--debug")
             .args(arguments)
-            // A target directory that was chosen for this repository would keep what the program was built from.
+            // A target directory that was chosen for this repository would keep what the program
+            // was built from.
             .env_remove("CARGO_TARGET_DIR")
             .env("CARGO_PROFILE_DEV_DEBUG", "0");
         process::run(&mut cargo)

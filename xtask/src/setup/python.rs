@@ -1,4 +1,5 @@
-//! Programs from `PyPI`, in a virtual environment of this repository and in the versions that it was tried with.
+//! Programs from `PyPI`, in a virtual environment of this repository and in the versions that it
+//! was tried with.
 
 use std::{
     fs,

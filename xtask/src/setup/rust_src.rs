@@ -1,7 +1,8 @@
 //! The sources of Rust's core library: the BPF target comes without a built one.
 //!
-//! The component `rust-src` of rustup has them. Where rustup cannot fetch it, Debian's `rustc-web` comes with a compiler and
-//! the sources that fit it. The build script of the daemon looks in both places, in this order.
+//! The component `rust-src` of rustup has them. Where rustup cannot fetch it, Debian's `rustc-web`
+//! comes with a compiler and the sources that fit it. The build script of the daemon looks in both
+//! places, in this order.
 
 use std::{env, ffi::OsString, path::Path, process::Command};
 
@@ -30,7 +31,8 @@ pub fn usual_compiler_has_sources() -> bool {
     has_sources(usual_rustc())
 }
 
-/// The compiler that builds BPF objects: the one that cargo runs where it has the sources, else that of the distribution.
+/// The compiler that builds BPF objects: the one that cargo runs where it has the sources, else
+/// that of the distribution.
 pub fn compiler_with_sources() -> OsString {
     let usual = usual_rustc();
     if has_sources(&usual) {

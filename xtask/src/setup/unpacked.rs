@@ -1,5 +1,5 @@
-//! Packages that are unpacked and not installed: what installs them would start their servers on this host, and register one
-//! of them with a service on the net.
+//! Packages that are unpacked and not installed: what installs them would start their servers on
+//! this host, and register one of them with a service on the net.
 
 use std::{
     fs,
@@ -35,7 +35,8 @@ const SERVERS: [&[&str]; 3] = [
     ],
 ];
 
-/// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be had are skipped, and say so.
+/// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be
+/// had are skipped, and say so.
 pub fn fetch_all() {
     for packages in PACKAGES {
         if let Err(error) = fetch(packages, &directory()) {

@@ -1,4 +1,5 @@
-//! Files that are no captures, and captures that are cut or damaged: what is said, and what was read before.
+//! Files that are no captures, and captures that are cut or damaged: what is said, and what was
+//! read before.
 
 use proptest::prelude::*;
 
@@ -88,7 +89,8 @@ fn a_packet_of_an_interface_that_is_not_described_is_damage() {
     );
 }
 
-/// Found by `cargo xtask fuzz capture`: of a block that is not an interface's or a packet's, the parser took 12 of 5 bytes.
+/// Found by `cargo xtask fuzz capture`: of a block that is not an interface's or a packet's, the
+/// parser took 12 of 5 bytes.
 #[test]
 fn a_block_that_is_shorter_than_what_every_block_has_is_damage() {
     for order in Order::ALL {

@@ -70,7 +70,8 @@ impl FromStr for Address {
         }
         let authority = uri.authority().ok_or_else(wrong)?;
         let host = authority.host();
-        // A user before the host, or a port that is no number, is not told apart by the parts of `authority`.
+        // A user before the host, or a port that is no number, is not told apart by the parts of
+        // `authority`.
         let behind = authority.as_str().strip_prefix(host).ok_or_else(wrong)?;
         let port = match behind.strip_prefix(':') {
             Some(port) => port.parse().ok().filter(|port| *port != 0),

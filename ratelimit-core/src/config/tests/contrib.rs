@@ -55,7 +55,8 @@ fn the_installed_file_shows_every_key() {
     }
 }
 
-/// The file with its examples switched on: lines that begin with `#` and no space, or with more than one.
+/// The file with its examples switched on: lines that begin with `#` and no space, or with more
+/// than one.
 fn with_examples() -> String {
     let lines = CONTRIB.lines().map(|line| match line.strip_prefix('#') {
         Some(example) if is_example(example) => example,

@@ -203,7 +203,8 @@ config.toml:13:3: TCP may get less than 80 % of 10MB per 1s (token-bucket, burst
     );
 }
 
-/// With those of attacks they are more than a policy has. Those that differ in the amount alone are one.
+/// With those of attacks they are more than a policy has. Those that differ in the amount alone are
+/// one.
 #[test]
 fn limits_of_interfaces_that_a_source_of_an_attack_has_no_room_for_are_warned_of() {
     const SUBNETS: &str = "[detection.spread]\nanswer = \"limit\"\n";
@@ -229,7 +230,8 @@ policy = "lan"
         )
     };
     check_warnings_behind_minimal(&toml(7, ""), "");
-    // Without an attack that limits, no source is limited for one, whatever the interfaces have: here nine limits.
+    // Without an attack that limits, no source is limited for one, whatever the interfaces have:
+    // here nine limits.
     let nine = toml(8, "").replace("packets = 8, per = \"2h\"", "packets = 8, per = \"9h\"");
     let observed = nine.replace("answer = \"limit\"", "answer = \"observe\"");
     check_warnings_behind_minimal(&observed, "");
@@ -249,7 +251,8 @@ policy = "lan"
     );
 }
 
-/// A large bucket cannot fill as slowly as the other: with that amount its time does not fit a word.
+/// A large bucket cannot fill as slowly as the other: with that amount its time does not fit a
+/// word.
 #[test]
 fn token_buckets_of_interfaces_that_differ_in_the_burst_are_compared_as_they_are() {
     let toml = r#"[detection.syn_flood]

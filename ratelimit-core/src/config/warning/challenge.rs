@@ -11,7 +11,8 @@ use crate::{
 
 const HINT: &str = "write method = \"syncookie\" in [challenge.tcp]";
 
-/// Reports what relies on sources that prove themselves, where a forged SYN of a live host proves as much.
+/// Reports what relies on sources that prove themselves, where a forged SYN of a live host proves
+/// as much.
 pub fn find(document: &Document, config: &Config, warnings: &Report) {
     let challenge = config.challenge.as_ref().filter(|it| it.way == Way::Rst);
     let Some(challenge) = challenge else {

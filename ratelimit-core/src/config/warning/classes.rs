@@ -26,7 +26,8 @@ pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
     }
 }
 
-/// Warns of limits side by side of whose classes neither is a part of the other, and that have packets in common.
+/// Warns of limits side by side of whose classes neither is a part of the other, and that have
+/// packets in common.
 fn warn_of_overlaps(group: &Group<'_>, classes: &Catalogue, warnings: &Report) {
     let mut seen: Vec<(&Match, &LimitSpec)> = vec![];
     for limit in &group.limits {

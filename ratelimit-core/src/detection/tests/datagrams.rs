@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// From a port, to one that a question may have come from, of so many bytes, to a socket or to none.
+/// From a port, to one that a question may have come from, of so many bytes, to a socket or to
+/// none.
 fn datagram(from: u16, to: u16, has_socket: bool) -> Content {
     Content::Datagram(Datagram {
         source_port: from,
@@ -54,7 +55,8 @@ fn a_reflection_that_starts_slowly_is_named_by_its_share() {
 fn a_poller_of_30_devices_is_none_whatever_is_known_of_it() {
     for bytes in [100, 1_400] {
         for rate in [300, 1_200, 5_000] {
-            // One that no question and no socket is known of, one with a socket, and one whose questions come by.
+            // One that no question and no socket is known of, one with a socket, and one whose
+            // questions come by.
             check(sized(bytes, traffic(rate, answers(30, 161))), &[]);
             let of_socket = |packet: u32| (packet % 30, datagram(161, 50_161, true));
             check(sized(bytes, traffic(rate, of_socket)), &[]);

@@ -1,4 +1,5 @@
-//! Attacks and ordinary traffic of the field, frame by frame: named for what they are within a second, slowly or fast, or not named.
+//! Attacks and ordinary traffic of the field, frame by frame: named for what they are within a
+//! second, slowly or fast, or not named.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -51,7 +52,8 @@ enum At {
 }
 use At::{Behind, Both, Here};
 
-/// Attacks: what they are called, where the target is, the packets in a second, and how they are made.
+/// Attacks: what they are called, where the target is, the packets in a second, and how they are
+/// made.
 #[rustfmt::skip]
 const ATTACKS: [(Kind, &str, At, &[u32], Forge); 45] = [
     (Kind::Reflection, "DNS, large answers", Both, &[100, 3_000, 40_000], |n| answer(n % 300, 53, to(n), 1_400)),
@@ -344,7 +346,8 @@ fn check_all(traffic: impl Iterator<Item = Traffic>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The configuration that is proposed for an attack drops nearly all of it, and nothing of what comes to another host.
+/// The configuration that is proposed for an attack drops nearly all of it, and nothing of what
+/// comes to another host.
 #[test]
 fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
     const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 10, 10, 11));

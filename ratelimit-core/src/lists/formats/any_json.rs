@@ -1,7 +1,8 @@
-//! Any JSON: the addresses are the texts under the keys that are called like one, or plain texts in arrays. `json_path` says which
-//! keys they are where that is not what was meant.
+//! Any JSON: the addresses are the texts under the keys that are called like one, or plain texts in
+//! arrays. `json_path` says which keys they are where that is not what was meant.
 //!
-//! The text is walked over twice: which keys have addresses, and then what they are. Nothing is kept of it but the keys.
+//! The text is walked over twice: which keys have addresses, and then what they are. Nothing is
+//! kept of it but the keys.
 
 use std::{collections::HashMap, fmt};
 
@@ -117,7 +118,8 @@ pub fn read(reader: &mut Reader<'_>) {
     drop(walked);
 }
 
-/// Says of JSON without an address whether it is the answer of a server that refused to give a list.
+/// Says of JSON without an address whether it is the answer of a server that refused to give a
+/// list.
 pub fn refusal(text: &str) -> Option<String> {
     let mut keys = Keys::new();
     let mut said = None;

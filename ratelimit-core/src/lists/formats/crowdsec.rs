@@ -1,5 +1,6 @@
-//! Decisions of `CrowdSec` as JSON: alerts with decisions, as `cscli decisions list -o json` and `cscli alerts inspect -o json` write
-//! them, decisions alone, as `cscli decisions import` reads them, or the new ones of a stream of its API.
+//! Decisions of `CrowdSec` as JSON: alerts with decisions, as `cscli decisions list -o json` and
+//! `cscli alerts inspect -o json` write them, decisions alone, as `cscli decisions import` reads
+//! them, or the new ones of a stream of its API.
 
 use std::borrow::Cow;
 

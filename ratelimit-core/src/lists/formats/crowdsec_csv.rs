@@ -1,5 +1,5 @@
-//! Decisions of `CrowdSec` as CSV: `cscli decisions list -o raw`, where `ip` is `Ip:192.0.2.1`, and `cscli decisions import`, where
-//! `value` is the address.
+//! Decisions of `CrowdSec` as CSV: `cscli decisions list -o raw`, where `ip` is `Ip:192.0.2.1`, and
+//! `cscli decisions import`, where `value` is the address.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! A column of a table: of a head that names it, or the only one that has addresses. Two columns are a range where they are the
-//! first and the last address.
+//! A column of a table: of a head that names it, or the only one that has addresses. Two columns
+//! are a range where they are the first and the last address.
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 

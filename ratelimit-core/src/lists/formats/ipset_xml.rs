@@ -1,5 +1,5 @@
-//! Sets as XML: `<elem>` of `ipset -o xml`, and `<entry>` of firewalld, which keeps each set in a file. Rich rules of its zones are
-//! read too: `<rule><source address="192.0.2.1"/><drop/></rule>`.
+//! Sets as XML: `<elem>` of `ipset -o xml`, and `<entry>` of firewalld, which keeps each set in a
+//! file. Rich rules of its zones are read too: `<rule><source address="192.0.2.1"/><drop/></rule>`.
 
 use jiff::SignedDuration;
 use quick_xml::{

@@ -1,6 +1,8 @@
-//! Rules of iptables: what `iptables-save` and `iptables -S` write, commands for it, and the table that `iptables -L -n` shows.
+//! Rules of iptables: what `iptables-save` and `iptables -S` write, commands for it, and the table
+//! that `iptables -L -n` shows.
 //!
-//! The sources of rules that drop or reject all that is from them are taken, whatever chain leads there.
+//! The sources of rules that drop or reject all that is from them are taken, whatever chain leads
+//! there.
 
 use super::{
     rule::Rule,

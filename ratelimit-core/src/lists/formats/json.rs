@@ -31,7 +31,8 @@ pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
         .map_or(line, |at| &line[at..at + value.len()])
 }
 
-/// Reports a part of the text that is not what it should be. `data` is what to write where it is JSON all the same.
+/// Reports a part of the text that is not what it should be. `data` is what to write where it is
+/// JSON all the same.
 pub fn report(part: &str, error: &Error, data: &str, reader: &mut Reader<'_>) {
     let message = error.to_string();
     // The place is reported beside it.

@@ -1,4 +1,5 @@
-//! Sets of nft as JSON: `nft -j list set`, `nft -j list ruleset`, and what `nft -j -f` reads. The format is in libnftables-json(5).
+//! Sets of nft as JSON: `nft -j list set`, `nft -j list ruleset`, and what `nft -j -f` reads. The
+//! format is in libnftables-json(5).
 
 use std::borrow::Cow;
 
@@ -103,7 +104,8 @@ pub fn read(reader: &mut Reader<'_>) {
     }
 }
 
-/// Whether a type is one of addresses. Since nft 1.1 it may be `{"typeof": {"payload": {"protocol": "ip", "field": "saddr"}}}`.
+/// Whether a type is one of addresses. Since nft 1.1 it may be `{"typeof": {"payload": {"protocol":
+/// "ip", "field": "saddr"}}}`.
 fn is_of_addresses(kind: &str) -> bool {
     if matches!(kind, "\"ipv4_addr\"" | "\"ipv6_addr\"") {
         return true;

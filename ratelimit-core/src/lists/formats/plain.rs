@@ -137,7 +137,8 @@ fn is_range(written: &str) -> bool {
     })
 }
 
-/// Takes addresses with spaces between them, as `fail2ban-client get JAIL banip` writes them. Two may be a range.
+/// Takes addresses with spaces between them, as `fail2ban-client get JAIL banip` writes them. Two
+/// may be a range.
 fn words<'t>(
     written: &'t str,
     said: Said<'_>,

@@ -1,5 +1,6 @@
-//! Ranges as P2P programs read them, with a name before or behind: `Some net:192.0.2.0-192.0.2.255` (`.p2p`), and
-//! `192.000.002.000 - 192.000.002.255 , 000 , Some net` (`.dat`), whose numbers are decimal. From level 128 on a range is let in.
+//! Ranges as P2P programs read them, with a name before or behind: `Some net:192.0.2.0-192.0.2.255`
+//! (`.p2p`), and `192.000.002.000 - 192.000.002.255 , 000 , Some net` (`.dat`), whose numbers are
+//! decimal. From level 128 on a range is let in.
 
 use std::net::Ipv4Addr;
 

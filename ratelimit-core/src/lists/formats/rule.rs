@@ -1,4 +1,5 @@
-//! A rule of a firewall, as far as it matters for a list: whose packets it drops, and whether that is all that it asks.
+//! A rule of a firewall, as far as it matters for a list: whose packets it drops, and whether that
+//! is all that it asks.
 
 use crate::lists::{
     address,
@@ -56,7 +57,8 @@ impl<'t> Rule<'t> {
     }
 }
 
-/// Whether a source is a name of hosts, of a table or of an alias, and no address that is written wrong.
+/// Whether a source is a name of hosts, of a table or of an alias, and no address that is written
+/// wrong.
 pub fn is_name(source: &str) -> bool {
     let begins = source.trim_start_matches(['<', '$', '@', '.', '!', '(', '[', '+', '%', '/']);
     begins.starts_with(|c: char| c.is_ascii_alphabetic()) && !source.contains(':')

@@ -1,4 +1,5 @@
-//! DROP of Spamhaus as JSON lines: `{"cidr":"192.0.2.0/24","sblid":"SBL1","rir":"arin"}`, and at the end how many they are.
+//! DROP of Spamhaus as JSON lines: `{"cidr":"192.0.2.0/24","sblid":"SBL1","rir":"arin"}`, and at
+//! the end how many they are.
 //!
 //! <https://www.spamhaus.org/blocklists/do-not-route-or-peer/>
 

@@ -1,5 +1,5 @@
-//! Access rules of web servers: `deny 192.0.2.1;` of nginx, and those of its `geo`; `Deny from 192.0.2.1` and
-//! `Require not ip 192.0.2.1` of Apache.
+//! Access rules of web servers: `deny 192.0.2.1;` of nginx, and those of its `geo`;
+//! `Deny from 192.0.2.1` and `Require not ip 192.0.2.1` of Apache.
 
 use super::{
     nft_tokens::Tokens,

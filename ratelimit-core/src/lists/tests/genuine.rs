@@ -1,4 +1,5 @@
-//! Files that the tools wrote: ipset 7.17, nft 1.0.6 and cscli 1.4.6 of Debian 12; those of `FireHOL` and Spamhaus are cut.
+//! Files that the tools wrote: ipset 7.17, nft 1.0.6 and cscli 1.4.6 of Debian 12; those of
+//! `FireHOL` and Spamhaus are cut.
 
 use super::*;
 

@@ -1,7 +1,9 @@
-//! Refuses configurations whose policies drop every packet of a gateway, a resolver or an SSH client.
+//! Refuses configurations whose policies drop every packet of a gateway, a resolver or an SSH
+//! client.
 //!
-//! A policy exempts protected addresses like a ban does. But the protection of an SSH client ends with
-//! its session, and that of a resolver when another one is configured, so these should be allowed.
+//! A policy exempts protected addresses like a ban does. But the protection of an SSH client ends
+//! with its session, and that of a resolver when another one is configured, so these should be
+//! allowed.
 
 use ratelimit_core::{
     api::{Code, Refused},

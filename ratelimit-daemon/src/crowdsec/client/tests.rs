@@ -1,4 +1,5 @@
-//! Over a Unix socket, against something that gives one answer. What a real API answers over TCP is tested with one.
+//! Over a Unix socket, against something that gives one answer. What a real API answers over TCP is
+//! tested with one.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,5 @@
-//! The bans that dashboards look for. To find some takes a walk over all: however many look for whatever, it takes a small part of the time.
+//! The bans that dashboards look for. To find some takes a walk over all: however many look for
+//! whatever, it takes a small part of the time.
 
 use std::{
     cmp::Reverse,

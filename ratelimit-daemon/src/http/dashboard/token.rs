@@ -1,4 +1,5 @@
-//! The token of `[metrics] token_file`: whoever shows it may ban and unban through the listener of the metrics (RFC 6750).
+//! The token of `[metrics] token_file`: whoever shows it may ban and unban through the listener of
+//! the metrics (RFC 6750).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The blocks of a pcapng file that comes in pieces: only whole ones are given on, so a file is never cut inside one.
+//! The blocks of a pcapng file that comes in pieces: only whole ones are given on, so a file is
+//! never cut inside one.
 
 use pcap_parser::{
     OptionCode, PcapNGOption,

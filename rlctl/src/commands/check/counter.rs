@@ -4,7 +4,8 @@ use ratelimit_core::api::{Allow, Ban, Entry};
 
 use crate::{output::printable, phrase};
 
-/// `counter: 12 packets, 720 bytes`; of a list by all its entries, of a policy by all its sources; nothing where that is not counted.
+/// `counter: 12 packets, 720 bytes`; of a list by all its entries, of a policy by all its sources;
+/// nothing where that is not counted.
 pub fn sentence(entry: &Entry) -> Option<String> {
     let (counter, by) = match entry {
         Entry::Allow(Allow {

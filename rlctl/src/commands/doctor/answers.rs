@@ -7,7 +7,8 @@ use super::{device::Device, finding::Finding};
 
 const CHECK: &str = "challenge-answers";
 
-/// Whether the program can answer there. `config` is the interface as it is configured, where it is.
+/// Whether the program can answer there. `config` is the interface as it is configured, where it
+/// is.
 pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interface>) -> Finding {
     let runs = state.program.map(|(mode, _)| mode);
     let is_generic = match runs {

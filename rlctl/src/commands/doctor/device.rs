@@ -55,7 +55,8 @@ pub struct Queues {
 /// A device, as far as its driver reports it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Device {
-    /// The features that are on, by the names that `ethtool --show-features` has for strings of the kernel.
+    /// The features that are on, by the names that `ethtool --show-features` has for strings of the
+    /// kernel.
     pub features: Option<BTreeSet<String>>,
     /// Its queues.
     pub queues: Option<Queues>,

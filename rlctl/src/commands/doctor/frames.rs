@@ -7,8 +7,9 @@ use super::{
     finding::Finding,
 };
 
-/// Bytes of a page that XDP keeps: headroom in front (`XDP_PACKET_HEADROOM`), `struct skb_shared_info` behind, and the longest
-/// Ethernet header with two VLAN tags. Some drivers keep a little more.
+/// Bytes of a page that XDP keeps: headroom in front (`XDP_PACKET_HEADROOM`),
+/// `struct skb_shared_info` behind, and the longest Ethernet header with two VLAN tags. Some
+/// drivers keep a little more.
 const KEPT_OF_PAGE: usize = 256 + 320 + 22;
 
 /// Whether frames of the MTU reach a program in the driver.

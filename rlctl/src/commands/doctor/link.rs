@@ -33,7 +33,8 @@ fn attributes() -> bpf_attr {
 /// Runs a command whose buffers are as large as the attributes say.
 fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
     let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<bpf_attr>());
-    // SAFETY: the attributes are whole, and both commands write nothing but into `info`, which is as large as `info_len`.
+    // SAFETY: the attributes are whole, and both commands write nothing but into `info`, which is
+    // as large as `info_len`.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
     if answer < 0 {
         return Err(io::Error::last_os_error());

@@ -224,7 +224,8 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
     }
 }
 
-/// `dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: limited, 1000 packets per 1s of policy default`
+/// `dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: limited, 1000 packets
+/// per 1s of policy default`
 fn drop(dropped: &Dropped) -> (Style, &'static str, String) {
     let source = dropped.from.unwrap_or(dropped.source);
     let packet = match dropped.packet.to_string().as_str() {

@@ -1,4 +1,5 @@
-//! The answer of `rlctl simulate --json`. The names of its fields are reported in `--help`, and stay.
+//! The answer of `rlctl simulate --json`. The names of its fields are reported in `--help`, and
+//! stay.
 
 use std::time::Duration;
 

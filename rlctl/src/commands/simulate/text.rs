@@ -133,7 +133,8 @@ fn why(first: Option<&Refused>) -> [String; 3] {
     ]
 }
 
-/// Parts in percent, to a tenth, by the method of largest remainders: their sum is that of the parts.
+/// Parts in percent, to a tenth, by the method of largest remainders: their sum is that of the
+/// parts.
 fn shares(parts: impl Iterator<Item = u64>, whole: u64) -> Vec<String> {
     let whole = u128::from(whole.max(1));
     let mut tenths: Vec<(u128, u128)> = parts

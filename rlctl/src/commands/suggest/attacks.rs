@@ -1,4 +1,5 @@
-//! `rlctl suggest --attack`: what to write against the attacks that are going on, or against those of a capture.
+//! `rlctl suggest --attack`: what to write against the attacks that are going on, or against those
+//! of a capture.
 
 use std::{path::Path, time::Duration};
 

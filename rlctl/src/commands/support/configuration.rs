@@ -1,4 +1,5 @@
-//! The configuration without its secrets, which are learned on the way. Comments are left out: they may have secrets too.
+//! The configuration without its secrets, which are learned on the way. Comments are left out: they
+//! may have secrets too.
 
 use std::fs;
 

@@ -10,7 +10,8 @@ use crate::phrase;
 
 /// The replacement of a secret.
 pub const REDACTED: &str = "REDACTED";
-/// A shorter secret is taken out where it is configured only: elsewhere it would be a part of words.
+/// A shorter secret is taken out where it is configured only: elsewhere it would be a part of
+/// words.
 const SECRET_MIN: usize = 4;
 /// The networks of IPv4 for documentation (RFC 5737), by their first three bytes.
 const DOCUMENTATION: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];

@@ -2,8 +2,8 @@
 
 /// Milliseconds, and the source of a frame of 100 bytes of which the headers were kept.
 ///
-/// With 2 packets a second for a source, the third and the last but one are too many: the two addresses before it are of
-/// one /64.
+/// With 2 packets a second for a source, the third and the last but one are too many: the two
+/// addresses before it are of one /64.
 pub const PACKETS: [(u64, Frame); 11] = [
     (0, Frame::V4([198, 51, 100, 1])),
     (100, Frame::V4([198, 51, 100, 1])),

@@ -107,7 +107,8 @@ impl Play<'_> {
         self.unban()
     }
 
-    /// Sends, shows who admits what, and compares it with what each node and all together may admit.
+    /// Sends, shows who admits what, and compares it with what each node and all together may
+    /// admit.
     fn admit(
         &mut self,
         load: [u32; 3],

@@ -9,8 +9,8 @@ use super::{Bracket, Bracketed};
 pub struct SlidingLog {
     amount: usize,
     window_ns: u64,
-    /// The packets that were admitted and can still matter, in order of time: two that came at once give one state in either
-    /// order.
+    /// The packets that were admitted and can still matter, in order of time: two that came at once
+    /// give one state in either order.
     admitted: VecDeque<Bracket>,
 }
 
@@ -46,7 +46,8 @@ impl Bracketed for SlidingLog {
 
     fn force(&mut self, at: Bracket, is_admitted: bool) {
         if is_admitted {
-            // Packets of the other CPU may be judged earlier than this one, but by less than a window.
+            // Packets of the other CPU may be judged earlier than this one, but by less than a
+            // window.
             let old = |of: &Bracket| of.latest_ns + 2 * self.window_ns < at.earliest_ns;
             while self.admitted.front().is_some_and(old) {
                 self.admitted.pop_front();

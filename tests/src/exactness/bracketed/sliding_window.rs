@@ -13,11 +13,13 @@ pub struct SlidingWindow {
     count: u64,
 }
 
-/// Weights are rounded up as if the packet came so much earlier: by a tick, and the nanosecond of rounding itself.
+/// Weights are rounded up as if the packet came so much earlier: by a tick, and the nanosecond of
+/// rounding itself.
 const SLIDING_WINDOW_EARLIER_NS: u64 = 512 + 1;
 
 impl SlidingWindow {
-    /// An empty window. The amount is below 2,048 and the window 2^24 ns, so that neither is rounded.
+    /// An empty window. The amount is below 2,048 and the window 2^24 ns, so that neither is
+    /// rounded.
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         assert!(amount < 2_048 && window_ns == 1 << 24);
         Self {
@@ -29,7 +31,8 @@ impl SlidingWindow {
         }
     }
 
-    /// The state before a packet in the window with this number, which may have begun before it was judged.
+    /// The state before a packet in the window with this number, which may have begun before it was
+    /// judged.
     fn at(&self, index: u64) -> Self {
         let (previous, count) = match index.checked_sub(self.index) {
             None | Some(0) => return self.clone(),

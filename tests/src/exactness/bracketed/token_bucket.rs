@@ -2,8 +2,8 @@
 
 use super::{Bracket, Bracketed};
 
-/// See [`oracle::TokenBucket`](crate::exactness::oracle::TokenBucket). Times are in parts: nanoseconds times the amount, of which a token
-/// takes `window_ns`.
+/// See [`oracle::TokenBucket`](crate::exactness::oracle::TokenBucket). Times are in parts:
+/// nanoseconds times the amount, of which a token takes `window_ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBucket {
     amount: i128,
@@ -28,7 +28,8 @@ impl TokenBucket {
         }
     }
 
-    /// The same where a packet may be judged by a 16,384th of a token more or less, and by a nanosecond.
+    /// The same where a packet may be judged by a 16,384th of a token more or less, and by a
+    /// nanosecond.
     pub const fn rounded(self) -> Self {
         Self {
             rounding: self.window_ns / 16_384 + self.amount,
