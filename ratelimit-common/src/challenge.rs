@@ -46,8 +46,10 @@ pub use self::{
     verified_cache::VerifiedCache,
 };
 use crate::{
-    Address, ClassSet, Cursor, Instant,
-    parse::{LinkLayer, transport::UpperLayer},
+    Address, ClassSet, Cursor, Flow, Instant, Tables,
+    classify::{self, Wanted},
+    list::Listed,
+    parse::{Inner, LinkLayer, transport::UpperLayer},
 };
 
 /// How long it stays on after the last second with too many requests.
@@ -158,6 +160,44 @@ pub fn judge_datagram<A: Address>(
         Outcome::Unverified
     } else {
         Outcome::Unasked
+    }
+}
+
+/// [`judge`] of the packet in `frame`, a cursor at its beginning, if the lists do not protect its source.
+#[inline(always)]
+pub fn judge_packet<A: Address>(
+    source: &A,
+    frame: Cursor<'_>,
+    flow: &Flow<A>,
+    listed: Listed,
+    now: Instant,
+    tables: &(impl Tables + ChallengeState<A>),
+) -> Outcome {
+    if listed.is_protected() {
+        return Outcome::Unasked;
+    }
+    if tables.inner(frame) != Inner::NONE {
+        return standing(source, now, tables);
+    }
+    let quickly = judge_quickly(source, || frame, flow, tables.settings(), now, tables);
+    if let Some(outcome) = quickly {
+        return outcome;
+    }
+    let upper = flow.upper;
+    if let Some(segment) = segment::<A>(frame, tables.link_layer(), upper) {
+        let classes = |headers| {
+            let wanted = Wanted::by_challenge(headers);
+            classify::classes(frame, upper, wanted, tables)
+        };
+        return judge(source, &segment, classes, now, tables);
+    }
+    match query::port(frame, upper) {
+        Some(port) => {
+            let is_query =
+                || query::question_bytes(frame, tables.link_layer(), query::name_bytes).is_some();
+            judge_datagram(source, port, is_query, now, tables)
+        }
+        None => standing(source, now, tables),
     }
 }
 

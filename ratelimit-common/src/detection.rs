@@ -1,7 +1,7 @@
 //! Counting strikes, and the ban that the last of them makes.
 
 use crate::{
-    Address, BanRule, Detected, Policy, Standing, Tables, detected::Detection, strikes::Strike,
+    Address, BanRule, Detected, Policy, Standing, detected::Detection, strikes::Strike,
     tables::FamilyTables,
 };
 
@@ -29,7 +29,7 @@ pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a B
 pub fn detect<A, T>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>, tables: &T)
 where
     A: Address,
-    T: Tables + FamilyTables<A>,
+    T: FamilyTables<A>,
 {
     let Some((policy, rule)) = policy.and_then(|policy| Some((policy, policy.ban()?))) else {
         return;

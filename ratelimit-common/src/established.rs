@@ -8,8 +8,7 @@
 //! charged.
 
 use crate::{
-    Address, Arrival, Cursor, DropReason, Policy, charge::outcome::Outcome,
-    placement::FamilyPlacement, tables::FamilyTables,
+    Address, Arrival, Cursor, DropReason, Policy, charge::outcome::Outcome, tables::FamilyTables,
 };
 
 /// Whether a packet that `policy` refused may pass within its second allowance: one that another packet could have displaced. What
@@ -35,7 +34,7 @@ pub fn charge<A: Address>(
     policy: Option<&Policy>,
     frame: Cursor<'_>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> bool {
     let Some(index) = policy.and_then(Policy::established) else {
         return false;

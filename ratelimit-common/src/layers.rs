@@ -11,7 +11,6 @@ use crate::{
     charge::Outcome,
     lease::{self, Demanded},
     node::{NOT_DRAWN, Node},
-    placement::{FamilyPlacement, Placement},
     source_limits,
     tables::FamilyTables,
 };
@@ -38,7 +37,7 @@ fn charge_source<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     if !tables.settings().has_cluster() {
         return tables.charge_source(source, policy, arrival);
@@ -65,7 +64,7 @@ pub fn charge_leased<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let Some(own) = policy else {
         return Outcome::UNCOUNTED;
@@ -86,7 +85,7 @@ pub fn charge<A: Address>(
     policy: Option<&Policy>,
     destination: u32,
     arrival: &Arrival,
-    tables: &(impl Placement + FamilyPlacement<A>),
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let is_alone = !arrival.settings.has_layers() && destination == NO_DESTINATION;
     let spent = if is_alone {
@@ -134,7 +133,7 @@ fn charge_layers<A: Address>(
     policy: Option<&Policy>,
     destination: u32,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let has_further = policy.is_some_and(Policy::has_further);
     let is_none = |layer| layer == FURTHER && !has_further;
@@ -168,7 +167,7 @@ pub fn check_layer<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, false, tables);
@@ -192,7 +191,7 @@ pub fn charge_layer<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let mut layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
@@ -207,7 +206,7 @@ pub fn charge_destination<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let of_source = policy.and_then(Policy::further);
     let of_source = of_source.and_then(|index| tables.policy(index));
@@ -242,7 +241,7 @@ fn count_refusal<A: Address>(
     (reason, address): (DropReason, Option<&A>),
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &impl FamilyPlacement<A>,
+    tables: &impl FamilyTables<A>,
 ) {
     if outcome.is_for(reason)
         && let Some(policy) = policy
@@ -324,7 +323,7 @@ struct Layer<'a, A: Address> {
 impl<'a, A: Address> Layer<'a, A> {
     /// The one at `layer`.
     #[inline(always)]
-    fn new<T: Tables + FamilyTables<A>>(
+    fn new<T: FamilyTables<A>>(
         layer: usize,
         source: &A,
         policy: Option<&'a Policy>,

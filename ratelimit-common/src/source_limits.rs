@@ -3,12 +3,12 @@
 //! This order is the same in each [`Store`]. What is refused is charged to none, and is refused again if it is tried again.
 
 use crate::{
-    Address, Arrival, DropReason, Limit, Policy,
+    Address, Arrival, DropReason, Limit, Policy, bits,
     charge::{self, outcome::Outcome, words::Words},
     new_sources::Newcomer,
-    placement::FamilyPlacement,
     settings::OverBudget,
     store::{InsertError, SourceWords, Store},
+    tables::FamilyTables,
 };
 
 /// Charges a packet of `source` that meets no wider limits. A source that is known to be refused, or has state, takes a short way: where
@@ -19,10 +19,10 @@ pub fn charge_source<A: Address, S: Store<A>>(
     policy: Option<&Policy>,
     arrival: &Arrival,
     store: &S,
-    placed: &impl FamilyPlacement<A>,
+    placed: &impl FamilyTables<A>,
 ) -> Outcome {
     let Some(counting) = policy.filter(|policy| policy.counts(arrival)) else {
-        return Outcome::UNCOUNTED;
+        return bits::rare(Outcome::UNCOUNTED);
     };
     let known = if let Some(limit) = counting.only_fixed_window() {
         charge_known_window(source, limit, counting, arrival, store)
@@ -140,7 +140,7 @@ pub fn charge_within_budget<A: Address>(
     source: &mut A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    placed: &impl FamilyPlacement<A>,
+    placed: &impl FamilyTables<A>,
 ) -> Outcome {
     let outcome = placed.charge(source, policy, arrival);
     if !outcome.is_over_budget() {

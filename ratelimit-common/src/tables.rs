@@ -2,22 +2,30 @@
 //! [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    Standing, Verdict,
+    Address, Arrival, BanRule, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Standing,
+    Verdict,
     aggregate::Aggregates,
-    charge::outcome::Refusal,
+    challenge,
+    charge::outcome::{Outcome, Refusal},
     class::{ClassSet, Property},
-    classify,
+    classify::{self, Classified, Wanted},
     detected::Detection,
+    detection, established,
+    layers::{self, NO_DESTINATION},
     lease::{self, Demanded},
     list::Listed,
-    node::Node,
-    parse::{Inner, LinkLayer},
+    node::{self, Node},
+    parse::{
+        Inner, LinkLayer,
+        ipv6::{self, Walk},
+        transport::UpperLayer,
+    },
+    source_limits,
     strikes::Strike,
 };
 
 /// The tables of the datapath. The kernel has them in BPF maps, tests and `rlctl simulate` in memory.
-pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
+pub trait Tables: Sized {
     /// The state of the node's limits.
     type Node<'a>: Node
     where
@@ -59,10 +67,7 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
 
     /// [`classify::excluded_by_destination`], wherever its code is kept.
     #[inline(always)]
-    fn excluded_by_destination(&self, frame: Cursor<'_>) -> ClassSet
-    where
-        Self: Sized,
-    {
+    fn excluded_by_destination(&self, frame: Cursor<'_>) -> ClassSet {
         classify::excluded_by_destination(frame, self)
     }
 
@@ -85,10 +90,35 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// Counts a packet in the slot of what decided about it.
     #[inline(always)]
     fn count_entry(&self, _: Listed, _frame_bytes: u32) {}
+
+    /// [`ipv6::walk`], wherever its code is kept.
+    #[inline(always)]
+    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
+        ipv6::walk(cursor, first)
+    }
+
+    /// [`classify::classify`] by what the settings ask for, wherever its code is kept.
+    #[inline(always)]
+    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
+        classify::classify(frame, upper, Wanted::by(self.settings()), policy, self)
+    }
+
+    /// [`node::spend`] of the policies of [the node and a destination](layers::of_all), wherever its code is kept.
+    #[inline(always)]
+    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
+        node::spend(layers::of_all(destination, self), &self.node(), arrival)
+    }
+
+    /// [`node::give_back`] of them, wherever its code is kept.
+    #[inline(always)]
+    fn give_back(&self, destination: u32, arrival: &Arrival) {
+        node::give_back(layers::of_all(destination, self), &self.node(), arrival);
+    }
 }
 
-/// The tables of one address family.
-pub trait FamilyTables<A: Address> {
+/// The tables of one address family, and the larger steps of the decision: a host has their code where it is called, the kernel
+/// chooses where it is kept.
+pub trait FamilyTables<A: Address>: Tables {
     /// The bits of an address that make it a source.
     fn source_mask(&self) -> A;
 
@@ -150,4 +180,106 @@ pub trait FamilyTables<A: Address> {
 
     /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of them.
     fn sample(&self, source: A, refusal: Refusal);
+
+    /// [`challenge::judge_packet`] of the packet in `frame`.
+    fn challenge(
+        &self,
+        source: &A,
+        frame: Cursor<'_>,
+        flow: &Flow<A>,
+        listed: Listed,
+        now: Instant,
+    ) -> challenge::Outcome;
+
+    /// [`source_limits::check`] in the store.
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+
+    /// [`source_limits::charge`] in the store.
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+
+    /// [`source_limits::charge_source`] in the store.
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+
+    /// The index of the policy of the packet's destination; [`NO_DESTINATION`] where it has none.
+    #[inline(always)]
+    fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {
+        let policy = self.listed(flow.destination, now).destination();
+        policy.unwrap_or(NO_DESTINATION)
+    }
+
+    /// [`source_limits::charge_within_budget`].
+    #[inline(always)]
+    fn charge_within_budget(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source_limits::charge_within_budget(&mut { *source }, policy, arrival, self)
+    }
+
+    /// [`layers::charge_leased`].
+    #[inline(always)]
+    fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        layers::charge_leased(source, policy, arrival, self)
+    }
+
+    /// [`layers::check_layer`].
+    #[inline(always)]
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        layers::check_layer(layer, source, policy, arrival, self)
+    }
+
+    /// [`layers::charge_layer`].
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        layers::charge_layer(layer, source, policy, arrival, self)
+    }
+
+    /// [`layers::charge_destination`].
+    #[inline(always)]
+    fn charge_destination(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        layers::charge_destination(source, policy, arrival, self)
+    }
+
+    /// [`established::charge`].
+    #[inline(always)]
+    fn charge_established(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        frame: Cursor<'_>,
+        arrival: &Arrival,
+    ) -> bool {
+        established::charge(source, policy, frame, arrival, self)
+    }
+
+    /// [`detection::count`].
+    #[inline(always)]
+    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        detection::count(source, policy, strike, self)
+    }
+
+    /// [`detection::detect`].
+    #[inline(always)]
+    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        detection::detect(source, policy, strike, self);
+    }
 }

@@ -18,14 +18,14 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant,
-    Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
+    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Ipv4,
+    Ipv6, ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        Asked, ChallengeState, Key, On, Rules, Shared, Verified,
+        Asked, ChallengeState, Key, On, Outcome as Challenged, Rules, Shared, Verified,
         cookie::{self, Message},
-        is_unproved, upper,
+        is_unproved, judge_packet, upper,
     },
     charge::{Outcome, Refusal},
     class::Property,
@@ -39,7 +39,7 @@ use ratelimit_common::{
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
     parse::{self, Connection, Inner, LinkLayer, Tunnels, ipv6},
-    refused,
+    refused, source_limits,
     store::{InsertError, Store},
     strikes::Strike,
     tables::FamilyTables,
@@ -444,6 +444,31 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     fn sample(&self, _: A, refusal: Refusal) {
         self.tables.refusal.set(Some(refusal));
     }
+
+    fn challenge(
+        &self,
+        source: &A,
+        frame: Cursor<'_>,
+        flow: &Flow<A>,
+        listed: Listed,
+        now: Instant,
+    ) -> Challenged {
+        judge_packet(source, frame, flow, listed, now, self)
+    }
+
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        let outcome = source_limits::check(address, policy, arrival, self);
+        self.note(policy, outcome);
+        outcome
+    }
+
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source_limits::charge(address, policy, arrival, self)
+    }
+
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source_limits::charge_source(source, policy, arrival, self, self)
+    }
 }
 
 impl<A: InMemory> ChallengeState<A> for At<'_> {
@@ -493,7 +518,7 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
     }
 }
 
-impl InPlace for At<'_> {
+impl At<'_> {
     /// Notes the refusal that counts: the first by limits in force, else the first by a dry run.
     fn note(&self, policy: Option<&Policy>, outcome: Outcome) {
         let scope = &self.tables.refused_scope;

@@ -33,9 +33,8 @@ use crate::{
 /// It takes nothing that is not there anyway: what outlives the decision lies on the stack, which has no room.
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, verdict: Verdict) {
-    let index = verdict.index();
-    if index >= PassReason::ALL.len() && CAPTURE.get().is_wanted() {
-        capture_packet(context, index as u64);
+    if !matches!(verdict, Verdict::Pass(_)) && CAPTURE.get().is_wanted() {
+        capture_packet(context, verdict.index() as u64);
     }
 }
 

@@ -91,7 +91,7 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
     destination_slot(address)?.policy(address, state, generation)
 }
 
-/// [`in_place::destination`](ratelimit_common::in_place::destination), which is cached.
+/// [`FamilyTables::destination`](ratelimit_common::FamilyTables::destination), which is cached.
 #[inline(always)]
 fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u32 {
     let state = state::<A>(now);

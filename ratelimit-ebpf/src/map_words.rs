@@ -6,6 +6,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
     algorithm::sliding_log::Ring,
+    bits,
     charge::{Outcome, Place, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
@@ -244,7 +245,7 @@ pub fn charge_fixed_window(limit: &Limit, word: MapWord, arrival: &Arrival) -> O
     let step = |word| limit.fixed_window().step(word, at, cost);
     let found = word.load(0);
     let Ok(next) = step(found) else {
-        return Outcome::LIMITED;
+        return bits::rare(Outcome::LIMITED);
     };
     if word.compare_exchange(0, found, next).is_ok() {
         return Outcome::PASSED;

@@ -20,7 +20,6 @@ use ratelimit_common::{
     node::{NOT_DRAWN, spend_one},
     of_cpu::OfCpu,
     parse::{self, Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
-    placement::{FamilyPlacement, Placement},
     sample::Socket,
     source_limits,
     strikes::Strike,
@@ -182,6 +181,38 @@ impl Tables for KernelTables {
             count_in_slot(listed, frame_bytes);
         }
     }
+
+    #[inline(always)]
+    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
+        headers::walk(self.context, cursor, first)
+    }
+
+    #[inline(always)]
+    fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
+        let wanted = Wanted::by(self.settings.get());
+        classify::classify_packet(
+            self.context,
+            upper,
+            wanted.headers,
+            wanted.destination,
+            policy,
+        )
+    }
+
+    /// Policies of one limit each cost no call.
+    #[inline(always)]
+    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
+        let policies = [self.node_policy(), destination];
+        let spent = spend_one_each(policies, arrival);
+        let spent =
+            spent.unwrap_or_else(|| node::spend_shares(self.node_policy(), destination, arrival));
+        Outcome::from_bits(self.forget(spent.to_bits(), arrival.at))
+    }
+
+    #[inline(always)]
+    fn give_back(&self, destination: u32, arrival: &Arrival) {
+        node::give_shares_back(self.node_policy(), destination, Packet::of(arrival));
+    }
 }
 
 subprogram! {
@@ -294,60 +325,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
             events::sample(self.context, &source, refused, interface::slot(), self.now);
         }
     }
-}
 
-impl Placement for KernelTables {
-    #[inline(always)]
-    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
-        headers::walk(self.context, cursor, first)
-    }
-
-    #[inline(always)]
-    fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
-        let wanted = Wanted::by(self.settings.get());
-        classify::classify_packet(
-            self.context,
-            upper,
-            wanted.headers,
-            wanted.destination,
-            policy,
-        )
-    }
-
-    /// Policies of one limit each cost no call.
-    #[inline(always)]
-    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
-        let policies = [self.node_policy(), destination];
-        let spent = spend_one_each(policies, arrival);
-        let spent =
-            spent.unwrap_or_else(|| node::spend_shares(self.node_policy(), destination, arrival));
-        Outcome::from_bits(self.forget(spent.to_bits(), arrival.at))
-    }
-
-    #[inline(always)]
-    fn give_back(&self, destination: u32, arrival: &Arrival) {
-        node::give_shares_back(self.node_policy(), destination, Packet::of(arrival));
-    }
-}
-
-/// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is spent, where one of them has to draw.
-#[inline(always)]
-fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option<Outcome> {
-    let spent = spend_one(POLICIES.get(of_node), &MapNode, arrival);
-    if spent == NOT_DRAWN {
-        return None;
-    }
-    let there = spend_one(POLICIES.get(destination), &MapNode, arrival);
-    if there != NOT_DRAWN {
-        return Some(spent.or_more(there));
-    }
-    if spent.is_counted() {
-        node::give_shares_back(of_node, NO_DESTINATION, Packet::of(arrival));
-    }
-    None
-}
-
-impl<A: FamilyMaps> FamilyPlacement<A> for KernelTables {
     #[inline(always)]
     fn challenge(
         &self,
@@ -414,8 +392,8 @@ impl<A: FamilyMaps> FamilyPlacement<A> for KernelTables {
         } else {
             source_limits::charge_source(source, policy, arrival, &Records, self)
         };
-        // The usual one, which the verifier may follow to the end of the lean program.
-        if cfg!(feature = "lean") && outcome == Outcome::PASSED {
+        // The usual ones, which the verifier may follow to the end of the lean program.
+        if cfg!(feature = "lean") && (outcome == Outcome::PASSED || outcome == Outcome::DENIED) {
             return outcome;
         }
         Outcome::from_bits(self.forget(outcome.to_bits(), arrival.at))
@@ -486,4 +464,21 @@ impl<A: FamilyMaps> FamilyPlacement<A> for KernelTables {
             StrikeBits::of(strike),
         );
     }
+}
+
+/// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is spent, where one of them has to draw.
+#[inline(always)]
+fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option<Outcome> {
+    let spent = spend_one(POLICIES.get(of_node), &MapNode, arrival);
+    if spent == NOT_DRAWN {
+        return None;
+    }
+    let there = spend_one(POLICIES.get(destination), &MapNode, arrival);
+    if there != NOT_DRAWN {
+        return Some(spent.or_more(there));
+    }
+    if spent.is_counted() {
+        node::give_shares_back(of_node, NO_DESTINATION, Packet::of(arrival));
+    }
+    None
 }

@@ -2,7 +2,7 @@
 //! in `contrib` for other tools. Every check runs, whatever the others found.
 
 use std::{
-    env, iter,
+    env, fs, io, iter,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -48,6 +48,7 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
 
     let mut checks = vec![
         ("format", format()),
+        ("format of the stages", format_stages()?),
         ("clippy", clippy()),
         ("documentation", documentation()),
         ("dependencies", dependencies(&cargo_deny)),
@@ -109,6 +110,16 @@ fn format() -> Command {
     let mut cargo = process::cargo();
     cargo.args(["fmt", "--all", "--check"]);
     cargo
+}
+
+/// The stages of the packet decision, which a macro names: `cargo fmt` does not find them.
+fn format_stages() -> Result<Command> {
+    let directory = workspace::root().join("ratelimit-common/src/pipeline");
+    let entries = fs::read_dir(&directory)?.collect::<io::Result<Vec<_>>>()?;
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.args(["--edition", "2024", "--check"]);
+    rustfmt.args(entries.iter().map(fs::DirEntry::path));
+    Ok(rustfmt)
 }
 
 fn clippy() -> Command {

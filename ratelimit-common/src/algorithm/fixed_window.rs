@@ -19,7 +19,7 @@ use core::{hint::cold_path, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Denied, ParameterError, token_bucket::EARLY_NS};
-use crate::Instant;
+use crate::{Instant, bits};
 
 /// Ticks of long windows, and of words with a fixed layout, wrap after 2^56 ns.
 const HORIZON_BITS: u32 = 56;
@@ -240,8 +240,9 @@ impl FixedWindow {
     /// A time on the scale of words: its ticks are in the same bits as those in a word, and wrap in
     /// the same way.
     #[inline(always)]
-    const fn on_words(&self, ns: u64) -> u64 {
-        ns.wrapping_shl(self.ns_shift())
+    fn on_words(&self, ns: u64) -> u64 {
+        // Its low bits are the shift.
+        bits::shl(ns, self.span)
     }
 
     /// The number of bits of the count in a word.
@@ -264,13 +265,13 @@ impl FixedWindow {
 
     /// The bits of the opening tick in a word.
     #[inline(always)]
-    const fn opened_mask(&self) -> u64 {
-        u64::MAX.wrapping_shl(self.count_bits())
+    fn opened_mask(&self) -> u64 {
+        bits::shl(u64::MAX, self.early)
     }
 
     /// Whether a packet at `now` belongs to the window of a word.
     #[inline(always)]
-    const fn is_open(&self, word: u64, now: Instant) -> bool {
+    fn is_open(&self, word: u64, now: Instant) -> bool {
         let opened = word & self.opened_mask();
         word != opened && !self.is_over(opened, now)
     }
@@ -279,7 +280,7 @@ impl FixedWindow {
     /// opened: CPUs read their clocks some time before they reach the word, and a virtual CPU may
     /// be paused in between.
     #[inline(always)]
-    const fn is_over(&self, opened: u64, now: Instant) -> bool {
+    fn is_over(&self, opened: u64, now: Instant) -> bool {
         let since_early = self
             .on_words(now.as_nanos())
             .wrapping_add(self.early)
@@ -289,7 +290,7 @@ impl FixedWindow {
 
     /// The opening tick of a window, and its usage.
     #[inline(always)]
-    const fn parts(&self, word: u64) -> (u64, u64) {
+    fn parts(&self, word: u64) -> (u64, u64) {
         (
             word.wrapping_shr(self.count_bits()),
             word & !self.opened_mask(),

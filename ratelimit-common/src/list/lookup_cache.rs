@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Answer, Listed};
 use crate::{
-    Address, Instant,
+    Address, Family, Instant,
     address::words,
     generation::Generation,
     prefix_filter::{Level, WIDTHS},
@@ -86,7 +86,7 @@ pub const DESTINATIONS: usize = 512;
 pub struct CachedDestination {
     address: [u64; 2],
     about: u64,
-    /// The policy index, as returned by [`in_place::destination`](crate::in_place::destination).
+    /// The policy index, as returned by [`FamilyTables::destination`](crate::FamilyTables::destination).
     policy: u64,
 }
 
@@ -157,6 +157,21 @@ const fn about(state: u64, generation: Generation) -> u64 {
     state.wrapping_shl(STATE_SHIFT) | generation | IS_USED
 }
 
+/// The number of the lists' state and the generation. A free slot is told by its time, which is over at once.
+#[inline(always)]
+const fn state_of(state: u64, generation: Generation) -> u64 {
+    state | generation as u64
+}
+
+/// Whether a slot is of this address. Those of IPv4 differ in their last bytes alone.
+#[inline(always)]
+fn is_address<A: Address>(slot: [u64; 2], address: A) -> bool {
+    match A::FAMILY {
+        Family::Ipv4 => slot[1] == words(address)[1],
+        Family::Ipv6 | Family::Other => slot == words(address),
+    }
+}
+
 impl CachedAddress {
     /// Stores the result for an address at `now`.
     #[inline(always)]
@@ -169,7 +184,7 @@ impl CachedAddress {
     ) -> Self {
         Self {
             address: words(address),
-            about: about(state, generation),
+            about: state_of(state, generation),
             from_ns: now.as_nanos(),
             for_ns: answer.changes_at_ns(now).wrapping_sub(now.as_nanos()),
             listed: answer.at(now),
@@ -185,8 +200,8 @@ impl CachedAddress {
         generation: Generation,
         now: Instant,
     ) -> Option<Listed> {
-        let is_of = self.address == words(address)
-            && self.about == about(state, generation)
+        let is_of = is_address(self.address, address)
+            && self.about == state_of(state, generation)
             && now.as_nanos().wrapping_sub(self.from_ns) < self.for_ns;
         is_of.then_some(self.listed)
     }
@@ -218,7 +233,7 @@ impl CachedDestination {
         state: u64,
         generation: Generation,
     ) -> Option<u32> {
-        let is_of = self.address == words(address) && self.about == about(state, generation);
+        let is_of = is_address(self.address, address) && self.about == about(state, generation);
         is_of.then_some(self.policy as u32)
     }
 

@@ -1,3 +1,4 @@
+use crate::strikes::Strike;
 use core::{
     cell::{Cell, RefCell},
     num::NonZeroU32,
@@ -7,8 +8,8 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, ClassSet, Detected, InPlace, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings,
-    SourceKey, Standing, Tables, Unit,
+    BanRule, ClassSet, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey,
+    Standing, Tables, Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
@@ -673,6 +674,44 @@ impl Tables for Fake {
     }
 }
 
+/// The steps that need the store.
+macro_rules! in_the_store {
+    ($address:ty) => {
+        fn challenge(
+            &self,
+            source: &$address,
+            frame: Cursor<'_>,
+            flow: &crate::Flow<$address>,
+            listed: Listed,
+            now: Instant,
+        ) -> crate::challenge::Outcome {
+            crate::challenge::judge_packet(source, frame, flow, listed, now, self)
+        }
+
+        fn check(&self, address: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+            crate::source_limits::check(address, policy, arrival, self)
+        }
+
+        fn charge(
+            &self,
+            address: &$address,
+            policy: Option<&Policy>,
+            arrival: &Arrival,
+        ) -> Outcome {
+            crate::source_limits::charge(address, policy, arrival, self)
+        }
+
+        fn charge_source(
+            &self,
+            source: &$address,
+            policy: Option<&Policy>,
+            arrival: &Arrival,
+        ) -> Outcome {
+            crate::source_limits::charge_source(source, policy, arrival, self, self)
+        }
+    };
+}
+
 impl FamilyTables<Ipv4> for Fake {
     fn source_mask(&self) -> Ipv4 {
         Ipv4::new([0xff; 4])
@@ -735,6 +774,8 @@ impl FamilyTables<Ipv4> for Fake {
     fn sample(&self, _: Ipv4, refusal: Refusal) {
         self.samples.borrow_mut().push(refusal.reason);
     }
+
+    in_the_store!(Ipv4);
 }
 
 /// No packet of these tests is one of IPv6.
@@ -778,9 +819,9 @@ impl FamilyTables<Ipv6> for Fake {
     fn sample(&self, _: Ipv6, _: Refusal) {
         unreachable!()
     }
-}
 
-impl InPlace for Fake {}
+    in_the_store!(Ipv6);
+}
 
 impl ChallengeState<Ipv4> for Fake {}
 

@@ -4,10 +4,11 @@
 use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Limit, Policy, Record,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Limit, Policy, Record,
     Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{self, ChallengeState, Message, Verified},
+    charge::Outcome,
     charge::{Refusal, Words},
     class::Property,
     decide,
@@ -19,6 +20,7 @@ use ratelimit_common::{
     new_sources::Newcomer,
     node::{Node, Share},
     source::LogKey,
+    source_limits,
     store::{InsertError, SourceWords, Store},
     strikes::Strike,
     tables::FamilyTables,
@@ -283,6 +285,29 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     fn sample(&self, _: A, refusal: Refusal) {
         self.refusal.set(Some(refusal));
     }
+
+    fn challenge(
+        &self,
+        source: &A,
+        frame: Cursor<'_>,
+        flow: &Flow<A>,
+        listed: Listed,
+        now: Instant,
+    ) -> challenge::Outcome {
+        challenge::judge_packet(source, frame, flow, listed, now, self)
+    }
+
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source_limits::check(address, policy, arrival, self)
+    }
+
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source_limits::charge(address, policy, arrival, self)
+    }
+
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source_limits::charge_source(source, policy, arrival, self, self)
+    }
 }
 
 /// Spends no budget and changes no threshold: a source is challenged if it currently would be.
@@ -319,8 +344,6 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         datapath.verified(source.to_std()).ok().flatten()
     }
 }
-
-impl InPlace for Preview<'_> {}
 
 impl<A: IpAddress> Store<A> for Preview<'_> {
     type Key<'a>

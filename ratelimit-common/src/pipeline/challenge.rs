@@ -1,0 +1,32 @@
+//! Sources that have to prove themselves: see [`challenge`](crate::challenge).
+
+use super::Packet;
+use crate::{
+    Address, DropReason, FamilyTables, PassReason, Verdict, challenge::Outcome, pipeline::refuse,
+};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    if !tables.settings().has_challenge() {
+        return None;
+    }
+    let Packet {
+        frame,
+        flow,
+        listed,
+        now,
+        ..
+    } = *packet;
+    match tables.challenge(packet.source, frame, flow, listed, now) {
+        Outcome::Unasked => None,
+        Outcome::Challenged => Some(refuse(flow.source, DropReason::Challenged, tables)),
+        Outcome::Verified => Some(Verdict::Pass(PassReason::Verified)),
+        Outcome::Unverified => {
+            tables.leave_reserve();
+            None
+        }
+    }
+}

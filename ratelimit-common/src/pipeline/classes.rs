@@ -1,0 +1,20 @@
+//! The classes of a packet, and what its policy does with them before any limit counts them.
+
+use super::Packet;
+use crate::{Address, FamilyTables, Verdict, classify::Classified};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    let settings = tables.settings();
+    packet.classified = if settings.has_classes() {
+        tables.classify(packet.frame, packet.flow.upper, packet.policy_index)
+    } else {
+        Classified::NONE
+    };
+    packet.arrival.classes = packet.classified.classes;
+    packet.arrival.settings = settings;
+    None
+}

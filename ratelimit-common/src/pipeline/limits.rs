@@ -1,0 +1,54 @@
+//! The limits of the source, of its prefixes, its destination and the node: see [`layers`].
+
+use super::Packet;
+use crate::{
+    Address, DropReason, FamilyTables, PassReason, Verdict,
+    charge::Outcome,
+    features::{self, Feature},
+    layers::{self, NO_DESTINATION},
+    pipeline::refuse,
+};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    let policy = tables.policy(packet.policy_index);
+    packet.policy = policy;
+    let destination = if packet.arrival.settings.has_destinations() {
+        tables.destination(packet.flow, packet.now)
+    } else {
+        NO_DESTINATION
+    };
+    let outcome = if packet.classified.outcome == Outcome::UNCOUNTED {
+        layers::charge(packet.source, policy, destination, &packet.arrival, tables)
+    } else {
+        packet.classified.outcome
+    };
+    // The usual one, known by a single comparison.
+    if outcome == Outcome::PASSED {
+        return Some(Verdict::Pass(PassReason::Conforming));
+    }
+    // The usual refusal likewise, where it counts towards no ban.
+    if outcome == Outcome::DENIED && !features::is_enabled::<{ Feature::Detection as u8 }>() {
+        return Some(refuse(*packet.source, DropReason::Limited, tables));
+    }
+    let Some(refusal) = outcome.refusal() else {
+        return Some(Verdict::Pass(passed(outcome)));
+    };
+    packet.outcome = outcome;
+    packet.refusal = refusal;
+    None
+}
+
+/// Why a packet passes that no limit refuses.
+#[inline(always)]
+const fn passed(outcome: Outcome) -> PassReason {
+    match outcome {
+        Outcome::UNCOUNTED => PassReason::Unlimited,
+        Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
+        Outcome::EXEMPT => PassReason::Exempt,
+        _ => PassReason::Conforming,
+    }
+}

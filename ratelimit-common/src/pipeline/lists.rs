@@ -1,0 +1,28 @@
+//! Allow beats ban, and both beat all that follows. A policy that drops every packet is said by the lists, too.
+
+use super::Packet;
+use crate::{Address, FamilyTables, PassReason, Verdict, pipeline::refuse};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    let address = packet.flow.source;
+    let listed = tables.listed(address, packet.now);
+    packet.listed = listed;
+    if listed.is_allowed() {
+        tables.count_entry(listed, packet.frame.frame_bytes());
+        return Some(Verdict::Pass(PassReason::Allowed));
+    }
+    if listed.is_refused() {
+        tables.count_entry(listed, packet.frame.frame_bytes());
+        let verdict = refuse(address, listed.refusal(), tables);
+        return Some(if listed.is_dry_run() {
+            verdict.observed()
+        } else {
+            verdict
+        });
+    }
+    None
+}

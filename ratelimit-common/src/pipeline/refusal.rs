@@ -1,0 +1,18 @@
+//! A packet that a limit refuses is dropped, unless its policy or limit is a dry run.
+
+use super::Packet;
+use crate::{Address, FamilyTables, Verdict};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    tables.sample(*packet.source, packet.refusal);
+    let verdict = Verdict::Drop(packet.refusal.reason);
+    Some(if packet.outcome.is_enforced() {
+        verdict
+    } else {
+        verdict.observed()
+    })
+}

@@ -1,0 +1,41 @@
+//! What a refusal counts for: of the source, and towards a ban by its policy.
+
+use super::Packet;
+use crate::{
+    Address, DropReason, FamilyTables, Verdict,
+    features::{self, Feature},
+    strikes::Strike,
+};
+
+#[inline(always)]
+pub(super) fn run<'a, A: Address>(
+    packet: &mut Packet<'a, A>,
+    tables: &'a impl FamilyTables<A>,
+) -> Option<Verdict> {
+    let (outcome, refusal) = (packet.outcome, packet.refusal);
+    if !refusal.reason.is_of_source() {
+        return None;
+    }
+    let (source, now, settings) = (packet.source, packet.now, packet.arrival.settings);
+    // A cached denial has counted it.
+    if !outcome.is_refusal_counted() {
+        tables.count_refusal(source, now);
+    }
+    let strike = Strike {
+        at: now,
+        frame: packet.frame,
+        limit: refusal.limit,
+        may_ban: refusal.reason == DropReason::Limited
+            && outcome.is_enforced()
+            && !settings.observes_here()
+            && !packet.listed.is_protected(),
+    };
+    // Who has to prove itself for such a packet, and has not, may be forged whatever the policy says of that.
+    if features::is_enabled::<{ Feature::Detection as u8 }>()
+        && tables.strike(source, packet.policy, &strike)
+        && !(settings.has_challenge() && tables.is_unproved(source, &strike))
+    {
+        tables.detect(source, packet.policy, &strike);
+    }
+    None
+}
