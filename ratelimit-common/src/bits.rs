@@ -6,7 +6,10 @@
     not(target_arch = "bpf"),
     expect(clippy::missing_const_for_fn, reason = "the program has assembly here")
 )]
-#[expect(clippy::cast_possible_truncation, reason = "six bits are read")]
+#[cfg_attr(
+    not(target_arch = "bpf"),
+    expect(clippy::cast_possible_truncation, reason = "six bits are read")
+)]
 pub fn shl(value: u64, bits: u64) -> u64 {
     #[cfg(target_arch = "bpf")]
     {

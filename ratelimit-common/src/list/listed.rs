@@ -6,7 +6,6 @@ use super::{
     ALLOWED, BANNED, DESTINATION_SHIFT, DROPS, DRY_RUN, END_SHIFT, FOUND, HAS_POLICY, POLICY,
     PROTECTED,
 };
-use crate::DropReason;
 
 /// All rules in one word, which is 0 without an entry.
 #[derive(
@@ -53,16 +52,6 @@ impl Listed {
     #[inline(always)]
     pub const fn is_refused(self) -> bool {
         self.0 & (BANNED | DROPS) != 0
-    }
-
-    /// Returns the drop reason if the packets are dropped. A ban comes before a policy.
-    #[inline(always)]
-    pub const fn refusal(self) -> DropReason {
-        if self.is_banned() {
-            DropReason::Banned
-        } else {
-            DropReason::Policy
-        }
     }
 
     /// Whether the drop by the policy is a dry run.

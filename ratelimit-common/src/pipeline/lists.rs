@@ -1,7 +1,7 @@
 //! Allow beats ban, and both beat all that follows. A policy that drops every packet is said by the lists, too.
 
 use super::Packet;
-use crate::{Address, FamilyTables, PassReason, Verdict, pipeline::refuse};
+use crate::{Address, DropReason, FamilyTables, PassReason, Verdict, bits, pipeline::refuse};
 
 #[inline(always)]
 pub(super) fn run<'a, A: Address>(
@@ -17,12 +17,15 @@ pub(super) fn run<'a, A: Address>(
     }
     if listed.is_refused() {
         tables.count_entry(listed, packet.frame.frame_bytes());
-        let verdict = refuse(address, listed.refusal(), tables);
-        return Some(if listed.is_dry_run() {
+        if listed.is_banned() {
+            return Some(refuse(address, DropReason::Banned, tables));
+        }
+        let verdict = refuse(address, DropReason::Policy, tables);
+        return Some(bits::rare(if listed.is_dry_run() {
             verdict.observed()
         } else {
             verdict
-        });
+        }));
     }
     None
 }

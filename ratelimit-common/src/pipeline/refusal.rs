@@ -4,6 +4,7 @@ use super::Packet;
 use crate::{Address, FamilyTables, Verdict};
 
 #[inline(always)]
+#[expect(clippy::unnecessary_wraps, reason = "it is a stage, if the last one")]
 pub(super) fn run<'a, A: Address>(
     packet: &mut Packet<'a, A>,
     tables: &'a impl FamilyTables<A>,
