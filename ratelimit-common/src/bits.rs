@@ -1,6 +1,7 @@
 //! Shifts and branches as BPF has them, where LLVM would take more instructions.
 
-/// [`u64::wrapping_shl`]. The instruction reads the low six bits of its operand (RFC 9669, 4.1), which LLVM would mask once more.
+/// [`u64::wrapping_shl`]. The instruction reads the low six bits of its operand (RFC 9669, 4.1),
+/// which LLVM would mask once more.
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "bpf"),
@@ -29,7 +30,8 @@ pub fn shl(value: u64, bits: u64) -> u64 {
     value.wrapping_shl(bits as u32)
 }
 
-/// Keeps what a rare branch answers out of the usual one: LLVM would put that into a register before it branches.
+/// Keeps what a rare branch answers out of the usual one: LLVM would put that into a register
+/// before it branches.
 #[inline(always)]
 #[cfg_attr(
     not(target_arch = "bpf"),

@@ -163,7 +163,8 @@ pub fn judge_datagram<A: Address>(
     }
 }
 
-/// [`judge`] of the packet in `frame`, a cursor at its beginning, if the lists do not protect its source.
+/// [`judge`] of the packet in `frame`, a cursor at its beginning, if the lists do not protect its
+/// source.
 #[inline(always)]
 pub fn judge_packet<A: Address>(
     source: &A,

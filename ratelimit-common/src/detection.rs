@@ -5,7 +5,8 @@ use crate::{
     tables::FamilyTables,
 };
 
-/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers whether a ban is due.
+/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers
+/// whether a ban is due.
 #[inline(always)]
 pub fn count<A: Address>(
     source: &A,
@@ -16,15 +17,17 @@ pub fn count<A: Address>(
     rule(policy, strike).is_some_and(|rule| tables.count_strike(source, rule, strike.at))
 }
 
-/// Returns the rule by which a strike may lead to a ban. Drops by a limit that admits nothing are no strikes: it is a way to deny.
+/// Returns the rule by which a strike may lead to a ban. Drops by a limit that admits nothing are
+/// no strikes: it is a way to deny.
 #[inline(always)]
 pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
     let policy = policy.filter(|policy| strike.may_ban && !policy.denies(strike.limit));
     policy.and_then(Policy::ban)
 }
 
-/// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many
-/// bans. Then it stays limited. Strikes of a connection are followed by others before they ban ([`BanRule::confirm`]).
+/// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged,
+/// or there are too many bans. Then it stays limited. Strikes of a connection are followed by
+/// others before they ban ([`BanRule::confirm`]).
 #[inline(always)]
 pub fn detect<A, T>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>, tables: &T)
 where

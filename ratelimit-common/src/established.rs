@@ -1,18 +1,20 @@
 //! The second allowance of a source, for packets of its established TCP connections with this host.
 //!
-//! Whoever forges an address above its limit uses the limit up, and the connections of its owner stall with it. A policy may
-//! name limits of their own for what its limits refuse of such connections. They are asked only then, so a packet that passes
-//! pays nothing for them. They have state of their own, which a forger reaches only with the four ends of a connection.
+//! Packets with a forged address above its limit use the limit up, and stall the connections of its
+//! owner. A policy may have other limits for packets of such connections that its limits refuse.
+//! They are used only then, so an admitted packet pays nothing for them. They have separate state,
+//! which a forger can only reach with the four ends of a connection.
 //!
-//! They stand in for the limits of the source alone: those of its prefixes, its destination and the node are neither asked nor
-//! charged.
+//! They replace only the limits of the source: those of its prefixes, its destination and the node
+//! are neither checked nor charged.
 
 use crate::{
     Address, Arrival, Cursor, DropReason, Policy, charge::outcome::Outcome, tables::FamilyTables,
 };
 
-/// Whether a packet that `policy` refused may pass within its second allowance: one that another packet could have displaced. What
-/// no packet may do, it may not do over a connection either, and further limits are there because somebody asked for less.
+/// Whether a packet that `policy` refused may pass within its second allowance: if another packet
+/// could have displaced it. A packet that is always denied is also denied on a connection, and
+/// further limits exist because an operator or a detected attack requires them.
 #[inline(always)]
 pub fn is_asked(outcome: Outcome, policy: Option<&Policy>) -> bool {
     let Some(policy) = policy.filter(|policy| policy.established().is_some()) else {
@@ -26,8 +28,9 @@ pub fn is_asked(outcome: Outcome, policy: Option<&Policy>) -> bool {
         })
 }
 
-/// Charges a packet of `source` to the second allowance of `policy`, and answers whether it passes: it is one of an established
-/// connection, a limit of the allowance counts it, and all of them had room.
+/// Charges a packet of `source` to the second allowance of `policy`, and returns whether it passes:
+/// it belongs to an established connection, a limit of the allowance counts it, and all of these
+/// have room.
 #[inline(always)]
 pub fn charge<A: Address>(
     source: &A,

@@ -1,9 +1,12 @@
-//! The limits of a source, of the wider prefixes around it, of its destination, and of the node: all must have room, then all are charged.
+//! The limits of a source, of the wider prefixes around it, of its destination, and of the node:
+//! all must have room, then all are charged.
 //!
-//! A packet meets them from the narrowest to the widest, and right after those of its source the further ones, if the source's policy
-//! has a policy beside it. They can refuse more, and change nothing of what the source has used. One that a dry run would refuse is charged to no limit of that policy,
-//! as when it is enforced: so a dry run counts what would be dropped. To the limits around it is charged all the same, as it
-//! passes; if one of those refuses it, that is its verdict.
+//! A packet meets them from the narrowest to the widest. Further limits, if the source's policy has
+//! a further policy, come right after those of the source; they can only refuse more, and do not
+//! affect the usage of the source. A packet that a dry run would refuse is charged to no limit of
+//! that policy, as if it were enforced, so that a dry run counts exactly the packets that would be
+//! dropped. It is still charged to the surrounding limits, because it passes; if one of those
+//! refuses it, that is its verdict.
 
 use crate::{
     Address, Arrival, DropReason, Instant, Policy, Tables,
@@ -26,12 +29,12 @@ const LAYERS: usize = AROUND + LEVELS_MAX;
 /// Behind them the node.
 const NODE: usize = LAYERS;
 
-/// Of a destination: what each source may send there, and what it may receive.
+/// The layers of a destination: each source's limits to it, and its total limits.
 const TO_DESTINATION: usize = 0;
 const DESTINATION: usize = 1;
 
-/// Charges a packet of `source` that meets no limits but those of its policy, if it has one. Where the nodes of a cluster share them, a source
-/// that was never refused takes the way of all others.
+/// Charges a packet of `source` that only the limits of its policy apply to, if it has one. If the
+/// nodes of a cluster share them, a source that was never refused is handled like all others.
 #[inline(always)]
 fn charge_source<A: Address>(
     source: &A,
@@ -58,7 +61,7 @@ fn charge_source<A: Address>(
     outcome
 }
 
-/// Charges a packet of a source that may have a lease to what it is judged by.
+/// Charges a packet of a source that may have a lease to the policy in force.
 #[inline(always)]
 pub fn charge_leased<A: Address>(
     source: &A,
@@ -74,11 +77,12 @@ pub fn charge_leased<A: Address>(
     source_limits::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 
-/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
-/// destination is at the index `destination`, where there is one.
+/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or returns
+/// the limit that refuses it. `destination` is the policy index of its destination, if there is
+/// one.
 ///
-/// What this CPU has drawn of the limits of the node and of the destination is spent before the source is charged. Where the source is refused, it is given
-/// back.
+/// The CPU's drawn shares of the limits of the node and of the destination are spent before the
+/// source is charged, and given back if the source is refused.
 #[inline(always)]
 pub fn charge<A: Address>(
     source: &A,
@@ -105,8 +109,9 @@ pub fn charge<A: Address>(
     outcome.or_more(spent)
 }
 
-/// Whether a packet of a source, whose policy is `own`, meets no wider limits but those of the node and of its destination. One with further
-/// limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
+/// Whether the only wider limits for a packet are those of the node and of its destination. `own`
+/// is the policy of its source. With further or cluster-wide limits, more has to be checked and
+/// counted before it is charged.
 #[inline(always)]
 fn may_spend(own: Option<&Policy>, arrival: &Arrival) -> bool {
     let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
@@ -126,7 +131,8 @@ fn of_node(tables: &impl Tables) -> Option<&Policy> {
     index.and_then(|index| tables.policy(index))
 }
 
-/// Charges a packet as [`charge`] does, where nothing was spent: all limits are asked before any is charged.
+/// Charges a packet as [`charge`] does, where nothing was spent: all limits are asked before any is
+/// charged.
 #[inline(always)]
 fn charge_layers<A: Address>(
     source: &A,
@@ -140,7 +146,8 @@ fn charge_layers<A: Address>(
     let destination = tables.policy(destination);
     let mut walk = Walk::new();
     let at = arrival.at;
-    // The policy of the node is looked up each time: a pointer that is kept takes a word of the stack, which is full.
+    // The policy of the node is looked up each time: a pointer that is kept takes a word of the
+    // stack, which is full.
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer)
             || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
@@ -160,7 +167,8 @@ fn charge_layers<A: Address>(
     walk.outcome
 }
 
-/// Asks a layer whether it has room: the source, whose policy is `policy`, its further limits, or a prefix around it.
+/// Asks a layer whether it has room: the source, whose policy is `policy`, its further limits, or a
+/// prefix around it.
 #[inline(always)]
 pub fn check_layer<A: Address>(
     layer: usize,
@@ -199,8 +207,9 @@ pub fn charge_layer<A: Address>(
     layer.reported(outcome)
 }
 
-/// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room. These are those of what each source
-/// may send there, and to those of what it may receive. It comes when all other limits had room, and before these are charged.
+/// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all
+/// of them have room: each source's limits to it, and its total limits. Called when all other
+/// limits had room, and before these are charged.
 #[inline(always)]
 pub fn charge_destination<A: Address>(
     source: &A,
@@ -234,7 +243,8 @@ pub fn charge_destination<A: Address>(
     walk.outcome
 }
 
-/// Counts a packet that limits of `policy` refused for a reason, under the address that shares them, if it is one.
+/// Counts a packet that limits of `policy` refused for a reason, under the address that shares
+/// them, if it is one.
 #[inline(always)]
 fn count_refusal<A: Address>(
     outcome: Outcome,
@@ -267,7 +277,7 @@ impl Walk {
         }
     }
 
-    /// Notes whether a layer has room, and answers whether to go on.
+    /// Records whether a layer has room, and returns whether to continue.
     #[inline(always)]
     const fn check(&mut self, layer: usize, outcome: Outcome) -> bool {
         if outcome.is_refused() {
@@ -282,7 +292,7 @@ impl Walk {
         self.full & bit(layer) != 0
     }
 
-    /// Notes what the next limits say, and answers whether to go on.
+    /// Records the outcome of the next limits, and returns whether to continue.
     #[inline(always)]
     const fn go(&mut self, outcome: Outcome) -> bool {
         if outcome.is_enforced() {
@@ -293,7 +303,8 @@ impl Walk {
         !outcome.is_enforced()
     }
 
-    /// Goes on, and has a verifier forget what was said so far: else it follows each combination to the end.
+    /// Goes on, and has a verifier forget what was said so far: else it follows each combination to
+    /// the end.
     #[inline(always)]
     fn forget(&mut self, at: Instant, tables: &impl Tables) -> bool {
         let outcome = self.outcome.to_bits();
@@ -309,14 +320,16 @@ const fn bit(layer: usize) -> u32 {
     1u32.wrapping_shl(layer as u32)
 }
 
-/// No policy has as many limits. Beside the number the name would take another word of the stack, which is full.
+/// No policy has this many limits. A separate flag would take another word of the stack, which is
+/// full.
 const OF_PREFIX: usize = usize::MAX;
 
 /// The limits of a source, its further ones, or those of a prefix around it.
 struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
-    /// Further limits are reported as those that come after the source's own: how many these are. [`OF_PREFIX`] for the limits of a prefix.
+    /// Further limits are reported as those that come after the source's own: how many these are.
+    /// [`OF_PREFIX`] for the limits of a prefix.
     limits_before: usize,
 }
 
@@ -351,7 +364,7 @@ impl<'a, A: Address> Layer<'a, A> {
         }
     }
 
-    /// What one of its limits says of a packet, under its name and number.
+    /// Adds the name and the number of the limit to an outcome.
     #[inline(always)]
     fn reported(&self, outcome: Outcome) -> Outcome {
         if self.limits_before == OF_PREFIX {

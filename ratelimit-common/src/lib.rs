@@ -1,9 +1,11 @@
 //! The packet decision of `ratelimit`.
 //!
-//! One pure function, [`decide`], takes a packet's bytes, the time and the [`Tables`], and answers with a [`Verdict`]. The
-//! XDP program runs it in the kernel; tests, fuzzers and the daemon run the same code on the host.
+//! One pure function, [`decide`], takes a packet's bytes, the time and the [`Tables`], and answers
+//! with a [`Verdict`]. The XDP program runs it in the kernel; tests, fuzzers and the daemon run the
+//! same code on the host.
 //!
-//! This crate never does I/O, reads no clock, allocates nothing, and cannot panic: the BPF verifier refuses code that could.
+//! This crate never does I/O, reads no clock, allocates nothing, and cannot panic: the BPF verifier
+//! refuses code that could.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 // Tests run on the host, where a panic is how a test fails.

@@ -1,9 +1,10 @@
-//! The sentence an operator can say: allow beats ban beats limit.
+//! Decides about a packet: allow beats ban beats limit.
 //!
-//! A packet goes through stages in the order in which they stand here. Each is a file in `pipeline/` with one function, `run`,
-//! which answers a verdict, or `None` to go on with the next. The kernel, tests, `rlctl check` and `rlctl simulate` run the same.
+//! A packet passes through the stages listed below, in that order. Each stage is a file in
+//! `pipeline/` with a function `run`. It returns a verdict, or `None` to continue with the next
+//! stage. The kernel, the tests, `rlctl check` and `rlctl simulate` run the same stages.
 //!
-//! A new stage is such a file, and its name here.
+//! To add a stage, add its file and its name to the list.
 
 use crate::{
     Address, Arrival, Cursor, DropReason, Family, FamilyTables, Flow, Instant, Ipv4, Ipv6,
@@ -14,8 +15,9 @@ use crate::{
     parse::{self, Payload, ipv4, ipv6},
 };
 
-/// Declares the stages, and the function that runs them: first those that ask for the address of a packet, then those that ask
-/// for its source, which may be the prefix around the address. The last one always has a verdict.
+/// Declares the stages, and the function that runs them: first those that look at the source
+/// address, then those that look at the source, which may be a prefix around the address. The last
+/// stage always returns a verdict.
 macro_rules! stages {
     (by_address: [$($by_address:ident,)+] by_source: [$($by_source:ident,)+]) => {
         $(mod $by_address;)+
@@ -65,28 +67,29 @@ stages! {
     ]
 }
 
-/// A packet whose source address was read, and what the stages have found out about it.
+/// A packet on its way through the stages. Later stages read what earlier ones have set.
 struct Packet<'a, A: Address> {
-    /// A cursor at its front.
+    /// A cursor at its beginning.
     frame: Cursor<'a>,
     flow: &'a Flow<A>,
     now: Instant,
-    /// What the lists say about its address.
+    /// The rules of the lists for its source address.
     listed: Listed,
-    /// What it counts as.
+    /// The source address, or the prefix around it that is limited as one source.
     source: &'a A,
-    /// The index of its policy, and the policy.
+    /// The index of its policy, and the policy itself.
     policy_index: u32,
     policy: Option<&'a Policy>,
     classified: Classified,
-    /// What limits look at.
+    /// The input of the limits.
     arrival: Arrival,
-    /// What the limits say.
+    /// The result of the limits, and the refusal if it is one.
     outcome: Outcome,
     refusal: Refusal,
 }
 
-/// Judges the packet in `frame`, a cursor at its front, which arrived at `now`, and counts it once under its verdict.
+/// Judges the packet in `frame`, a cursor at its front, which arrived at `now`, and counts it once
+/// under its verdict.
 #[inline(always)]
 pub fn decide(
     frame: Cursor<'_>,
@@ -137,7 +140,7 @@ fn family_of(payload: Result<Payload, DropReason>) -> Family {
 }
 
 impl<'a, A: Address> Packet<'a, A> {
-    /// A packet of which nothing has been found out.
+    /// A packet before the first stage.
     #[inline(always)]
     fn new(flow: &'a Flow<A>, frame: Cursor<'a>, now: Instant) -> Self {
         Self {
@@ -161,7 +164,7 @@ impl<'a, A: Address> Packet<'a, A> {
     }
 }
 
-/// The verdict about a packet that is dropped, of which a sample is shown.
+/// Drops a packet, and samples it.
 #[inline(always)]
 fn refuse<A: Address>(source: A, reason: DropReason, tables: &impl FamilyTables<A>) -> Verdict {
     tables.sample(source, Refusal::without_limit(reason));

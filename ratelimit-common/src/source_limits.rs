@@ -1,6 +1,7 @@
-//! The limits of a source, or of a prefix around it: cached denial, known state, budget for new sources, limits, dry run.
+//! The limits of a source, or of a prefix around it: cached denial, known state, budget for new
+//! sources, limits, dry run.
 //!
-//! This order is the same in each [`Store`]. What is refused is charged to none, and is refused again if it is tried again.
+//! The order is the same for each [`Store`]. A refused packet is charged to no limit.
 
 use crate::{
     Address, Arrival, DropReason, Limit, Policy, bits,
@@ -11,8 +12,9 @@ use crate::{
     tables::FamilyTables,
 };
 
-/// Charges a packet of `source` that meets no wider limits. A source that is known to be refused, or has state, takes a short way: where
-/// the policy is one fixed window, without a call, else with one.
+/// Charges a packet of `source` that meets no wider limits. A source that is known to be refused,
+/// or has state, takes a short way: where the policy is one fixed window, without a call, else with
+/// one.
 #[inline(always)]
 pub fn charge_source<A: Address, S: Store<A>>(
     source: &A,
@@ -41,7 +43,7 @@ pub fn charge_source<A: Address, S: Store<A>>(
     if !arrival.settings.has_new_sources() {
         return placed.charge(source, policy, arrival);
     }
-    // A flood is done with here: nobody looks for its sources a second time.
+    // A flood ends here, without a second lookup of its sources.
     if !counting.has_log()
         && store.is_budget_spent(arrival)
         && let Some(outcome) = over_budget(Outcome::OVER_BUDGET.observed_if(observe), arrival)
@@ -51,7 +53,7 @@ pub fn charge_source<A: Address, S: Store<A>>(
     placed.charge_within_budget(source, policy, arrival)
 }
 
-/// What becomes of a packet for which the budget is spent; `None` where it is charged to an overflow bucket.
+/// The outcome of a packet over budget. `None` if it is charged to an overflow bucket.
 #[inline(always)]
 fn over_budget(outcome: Outcome, arrival: &Arrival) -> Option<Outcome> {
     match arrival.settings.over_budget() {
@@ -61,7 +63,8 @@ fn over_budget(outcome: Outcome, arrival: &Arrival) -> Option<Outcome> {
     }
 }
 
-/// Charges a source that has state, or that a cached denial refuses, to the only limit of a policy, a fixed window.
+/// Charges a source that has state, or that a cached denial refuses, to the only limit of a policy,
+/// a fixed window.
 #[inline(always)]
 fn charge_known_window<A: Address, S: Store<A>>(
     source: &A,
@@ -96,13 +99,14 @@ fn charge_known_window<A: Address, S: Store<A>>(
     Some(outcome)
 }
 
-/// Whether a cached denial may refuse a packet, which counts the refusal at once. One of an established connection may still pass.
+/// Whether a cached denial may refuse a packet, which is then counted at once. A packet of an
+/// established connection may still pass.
 #[inline(always)]
 fn may_be_denied(policy: &Policy, arrival: &Arrival) -> bool {
     !arrival.settings.has_established() || policy.established().is_none()
 }
 
-/// The same for a policy without logs.
+/// Charges a policy without logs.
 #[inline(always)]
 fn charge_known_words<A: Address, S: Store<A>>(
     source: &A,
@@ -133,8 +137,9 @@ fn charge_known_words<A: Address, S: Store<A>>(
     Some(outcome)
 }
 
-/// Charges a packet of `source` to its policy, if it has one. Where the source needs state and there is no budget for it, what is
-/// set for that comes of the packet. Then it is in place of the source what the packet is charged to.
+/// Charges a packet of `source` to its policy, if it has one. If the source needs state and the
+/// budget is spent, the configured `over_budget` action applies. `source` then becomes the address
+/// that the packet is charged to.
 #[inline(always)]
 pub fn charge_within_budget<A: Address>(
     source: &mut A,
@@ -152,7 +157,8 @@ pub fn charge_within_budget<A: Address>(
     })
 }
 
-/// Whether all limits of `policy` that count a packet of `address` have room. It is not charged, and no state is made.
+/// Whether all limits of `policy` that count a packet of `address` have room. It is not charged,
+/// and no state is made.
 #[inline(always)]
 pub fn check<A: Address>(
     address: &A,
@@ -175,8 +181,8 @@ pub fn check<A: Address>(
     outcome.observed_if(policy.observe())
 }
 
-/// Charges a packet of `address` to the limits of `policy` that count it, making its state at its first packet, or says
-/// which limit refuses it.
+/// Charges a packet of `address` to the limits of `policy` that count it, making its state at its
+/// first packet, or says which limit refuses it.
 #[inline(always)]
 pub fn charge<A: Address>(
     address: &A,
@@ -205,7 +211,7 @@ fn charge_all<A: Address>(
             return Outcome::OVER_BUDGET;
         }
         Some(words) => Some(words),
-        // Where another CPU makes the state at the same time, this packet finds that one.
+        // If another CPU creates the state at the same time, this packet finds it.
         None => match store.insert(&key) {
             Ok(()) | Err(InsertError::Exists) => store.words(&key),
             Err(InsertError::Full) => None,
@@ -225,7 +231,7 @@ fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
     arrival.settings.has_new_sources() && !policy.is_without_budget()
 }
 
-/// Whose state is to be made: that of `address`, a source or an overflow bucket.
+/// Returns whether the new state is that of a source or of an overflow bucket.
 #[inline(always)]
 fn newcomer<A: Address>(address: &A, arrival: &Arrival) -> Newcomer {
     if arrival.settings.over_budget() == OverBudget::Aggregate && address.is_overflow_bucket() {

@@ -1,5 +1,5 @@
-//! What the pipeline needs from the world: the lists, the policies, the classes, the counters. The state of sources is in the
-//! [`Store`](crate::store::Store).
+//! The environment of the pipeline: the lists, the policies, the classes, the counters. The state
+//! of sources is in the [`Store`](crate::store::Store).
 
 use crate::{
     Address, Arrival, BanRule, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Standing,
@@ -24,36 +24,40 @@ use crate::{
     strikes::Strike,
 };
 
-/// The tables of the datapath. The kernel has them in BPF maps, tests and `rlctl simulate` in memory.
+/// The tables of the datapath. The kernel has them in BPF maps, tests and `rlctl simulate` in
+/// memory.
 pub trait Tables: Sized {
     /// The state of the node's limits.
     type Node<'a>: Node
     where
         Self: 'a;
 
-    /// What stands in front of the network header.
+    /// The header before the network header.
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {
         LinkLayer::Ethernet
     }
 
-    /// Where the packet inside of a tunnel stands, if the one in `frame` is a tunnel that is looked into.
+    /// The position of the inner packet, if the one in `frame` is a tunnel that is unwrapped.
     #[inline(always)]
     fn inner(&self, _frame: Cursor<'_>) -> Inner {
         Inner::NONE
     }
 
-    /// What holds for all packets, and for this one whether it [leaves the reserve](Settings::leaves_reserve).
+    /// The settings for all packets, and for this one whether it [leaves the
+    /// reserve](Settings::leaves_reserve).
     fn settings(&self) -> Settings;
 
-    /// Has the settings say of this packet that it leaves the reserve of the node. They are one value, so two take no place on the stack.
+    /// Has the settings say of this packet that it leaves the reserve of the node. They are one
+    /// value, so two take no place on the stack.
     #[inline(always)]
     fn leave_reserve(&self) {}
 
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;
 
-    /// The same number, of which a verifier that follows each path forgets what it has learned on this one.
+    /// The same number, of which a verifier that follows each path forgets what it has learned on
+    /// this one.
     #[inline(always)]
     fn forget(&self, number: u32, _now: Instant) -> u32 {
         number
@@ -74,11 +78,12 @@ pub trait Tables: Sized {
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
 
-    /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See [`neighbour_discovery`](crate::neighbour_discovery).
+    /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See
+    /// [`neighbour_discovery`](crate::neighbour_discovery).
     fn admits_neighbour_discovery(&self, now: Instant) -> bool;
 
-    /// Takes one of the bans that detection may make of such sources in a minute; `false` when none is left. See
-    /// [`ban_budget`](crate::ban_budget).
+    /// Takes one of the bans that detection may make of such sources in a minute; `false` when none
+    /// is left. See [`ban_budget`](crate::ban_budget).
     fn may_detect(&self, standing: Standing, now: Instant) -> bool;
 
     /// Counts what became of a source that a policy was to ban.
@@ -103,7 +108,8 @@ pub trait Tables: Sized {
         classify::classify(frame, upper, Wanted::by(self.settings()), policy, self)
     }
 
-    /// [`node::spend`] of the policies of [the node and a destination](layers::of_all), wherever its code is kept.
+    /// [`node::spend`] of the policies of [the node and a destination](layers::of_all), wherever
+    /// its code is kept.
     #[inline(always)]
     fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
         node::spend(layers::of_all(destination, self), &self.node(), arrival)
@@ -116,8 +122,8 @@ pub trait Tables: Sized {
     }
 }
 
-/// The tables of one address family, and the larger steps of the decision: a host has their code where it is called, the kernel
-/// chooses where it is kept.
+/// The tables of one address family, and the larger steps of the decision: a host has their code
+/// where it is called, the kernel chooses where it is kept.
 pub trait FamilyTables<A: Address>: Tables {
     /// The bits of an address that make it a source.
     fn source_mask(&self) -> A;
@@ -125,22 +131,24 @@ pub trait FamilyTables<A: Address>: Tables {
     /// The wider prefixes around a source that have limits.
     fn aggregates(&self) -> Aggregates;
 
-    /// What the list entry of the longest prefix that matches `address` says at `now`.
+    /// The rules in the list entry of the longest prefix that matches `address`, at `now`.
     fn listed(&self, address: A, now: Instant) -> Listed;
 
-    /// Whether a source, or a prefix around it, may have leases, or may be counted by [`count_demand`](Self::count_demand). It is where it does.
+    /// Whether a source, or a prefix around it, may have leases, or may be counted by
+    /// [`count_demand`](Self::count_demand). It is where it does.
     #[inline(always)]
     fn may_have_lease(&self, _: &A) -> bool {
         false
     }
 
-    /// The index of the policy that a source, or a prefix around it, has leased in place of a policy; [`lease::NONE`] where it has no lease.
+    /// The index of the leased policy of a source, or of a prefix around it, for a policy;
+    /// [`lease::NONE`] without a lease.
     #[inline(always)]
     fn leased(&self, _: &A, _: &Policy, _: Instant) -> u32 {
         lease::NONE
     }
 
-    /// Counts what a packet asked of the limits of a policy that nodes share, and what came of it.
+    /// Counts a packet's demand for the shared limits of a policy, and the result.
     #[inline(always)]
     fn count_demand(&self, _: &A, _: &Policy, _: &Arrival, _: Demanded) {}
 
@@ -150,14 +158,16 @@ pub trait FamilyTables<A: Address>: Tables {
     /// Counts that a limit refused a packet of `source`, for people to see.
     fn count_refusal(&self, source: &A, now: Instant);
 
-    /// Counts that a limit of `policy` refused a packet, which many share, for people to see: all sources at `address`, or at any.
+    /// Counts that a limit of `policy` refused a packet, which many share, for people to see: all
+    /// sources at `address`, or at any.
     #[inline(always)]
     fn count_shared_refusal(&self, _address: Option<&A>, _: &Policy, _: Instant) {}
 
     /// Counts a strike of `source` by `rule`. Answers what [`BanRule::strike`] does.
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool;
 
-    /// Counts a strike of `source`, with which a ban by `policy` is due. Answers what [`BanRule::confirm`] does.
+    /// Counts a strike of `source`, with which a ban by `policy` is due. Answers what
+    /// [`BanRule::confirm`] does.
     fn confirm_strike(
         &self,
         source: &A,
@@ -166,10 +176,12 @@ pub trait FamilyTables<A: Address>: Tables {
         is_connected: bool,
     ) -> bool;
 
-    /// Whether the packet in `frame` is one of a TCP connection with this host that has been established.
+    /// Whether the packet in `frame` is one of a TCP connection with this host that has been
+    /// established.
     fn is_connected(&self, frame: Cursor<'_>) -> bool;
 
-    /// Whether a source has to [prove itself](crate::challenge::is_unproved) for the packet, and has not.
+    /// Whether a source has to [prove itself](crate::challenge::is_unproved) for the packet, and
+    /// has not.
     #[inline(always)]
     fn is_unproved(&self, _source: &A, _: &Strike<'_>) -> bool {
         false
@@ -178,7 +190,8 @@ pub trait FamilyTables<A: Address>: Tables {
     /// Bans a source; `false` when there is no room.
     fn ban(&self, source: &A, ban: Detected) -> bool;
 
-    /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of them.
+    /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of
+    /// them.
     fn sample(&self, source: A, refusal: Refusal);
 
     /// [`challenge::judge_packet`] of the packet in `frame`.

@@ -56,7 +56,8 @@ pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Reports that a request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
-    /// What failed, on which object, and why; no trailing full stop. [`Problem`] has it as `detail`.
+    /// What failed, on which object, and why; no trailing full stop. [`Problem`] has it as
+    /// `detail`.
     #[serde(alias = "detail")]
     pub error: String,
     /// A command or configuration line that fixes the error.

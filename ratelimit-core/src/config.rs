@@ -1,10 +1,12 @@
-//! The configuration: TOML files become a [`Config`] that cannot be wrong, or an error that says where and what to write.
+//! The configuration: TOML files become a [`Config`] that cannot be wrong, or an error that says
+//! where and what to write.
 //!
 //! ```text
 //! file -> syntax -> document (each value read, and located) -> merge -> validate -> Config
 //! ```
 //!
-//! Nothing here looks at the machine beyond the files, and the modes of those that it names: whether an interface exists is found out when it is attached to.
+//! Nothing here looks at the machine beyond the files, and the modes of those that it names:
+//! whether an interface exists is found out when it is attached to.
 
 mod aggregate;
 mod arguments;
@@ -101,7 +103,8 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
     Ok(files)
 }
 
-/// What files say that were read, the first of them `config.toml`; and what in it is legal and probably not meant.
+/// What files say that were read, the first of them `config.toml`; and what in it is legal and
+/// probably not meant.
 ///
 /// # Errors
 ///

@@ -165,7 +165,8 @@ impl MemoryTables {
         self
     }
 
-    /// Judges as a real-time kernel does, where packets on one CPU interrupt each other: it keeps no shares.
+    /// Judges as a real-time kernel does, where packets on one CPU interrupt each other: it keeps
+    /// no shares.
     pub const fn interruptible(mut self) -> Self {
         self.node.keep_no_shares();
         self
@@ -186,7 +187,8 @@ impl MemoryTables {
         self.ipv6.aggregates = ipv6;
     }
 
-    /// Sets when sources are challenged, where the settings say that they may be, and what cookies are keyed with.
+    /// Sets when sources are challenged, where the settings say that they may be, and what cookies
+    /// are keyed with.
     pub fn set_challenge(&mut self, rules: Rules, key: Key) {
         self.challenge = MemoryChallenge::new(&rules, key);
     }
@@ -260,7 +262,8 @@ impl MemoryTables {
         self.refusal.take()
     }
 
-    /// The source that a policy has banned, and how, since this was last asked; `None` when none was.
+    /// The source that a policy has banned, and how, since this was last asked; `None` when none
+    /// was.
     pub fn take_banned(&self) -> Option<(IpAddr, Detected)> {
         self.banned.take()
     }
@@ -273,7 +276,8 @@ impl MemoryTables {
         }
     }
 
-    /// The scope of the policy, of a source or of a prefix around it, that refused the packet that was judged last.
+    /// The scope of the policy, of a source or of a prefix around it, that refused the packet that
+    /// was judged last.
     pub const fn refused_scope(&self) -> Option<u32> {
         self.refused_scope.get()
     }

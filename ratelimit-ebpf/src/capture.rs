@@ -28,9 +28,9 @@ use crate::{
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
 };
 
-/// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
+/// Copies the packet of `context` if it is dropped, or would be, and matches the capture.
 ///
-/// It takes nothing that is not there anyway: what outlives the decision lies on the stack, which has no room.
+/// It needs no state from before the decision, because the stack has no room for that.
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, verdict: Verdict) {
     if !matches!(verdict, Verdict::Pass(_)) && CAPTURE.get().is_wanted() {
@@ -61,7 +61,8 @@ subprogram! {
         if !capture.has_reason(reason) || !has_source(context, capture) {
             return;
         }
-        // SAFETY: the tally belongs to this CPU. Where programs interrupt each other, it may count a packet too few.
+        // SAFETY: the tally belongs to this CPU. Where programs interrupt each other, it may count
+        // a packet too few.
         let tally = unsafe { &mut *tally };
         if tally.choose(capture, at) {
             let head = Head {
@@ -99,7 +100,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     }
 }
 
-/// What stands behind the IPv6 header does not matter here.
+/// The headers behind the IPv6 header do not matter here.
 const UNWALKED: Walk = Walk {
     upper: UpperLayer::new(0, Fragment::Whole, 0),
     is_complete: false,
@@ -116,8 +117,8 @@ fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
         tally.lost = tally.lost.wrapping_add(1);
         return;
     };
-    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
-    // and room for all.
+    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that
+    // there is at least one byte, and room for all.
     let bytes = head.frame_bytes.min(snap).wrapping_sub(1) & (SNAP_MAX - 1);
     let bytes = bytes.wrapping_add(1);
     head.kept_bytes = bytes;

@@ -1,4 +1,4 @@
-//! What the lists say about an address.
+//! Looks up the lists' rules for an address.
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
@@ -18,7 +18,8 @@ use crate::{
     maps::FamilyMaps,
 };
 
-/// What the entry of the longest prefix around `address` says at `now`, in the generation of these settings.
+/// Returns the rules in the entry of the longest prefix around `address` at `now`, in the
+/// generation of these settings.
 #[inline(always)]
 pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
@@ -26,7 +27,8 @@ pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Li
     if prefix_filter::is_free(address, word) {
         return Listed::NONE;
     }
-    // Before the words that tell what is looked up: who reads an old word keeps what it finds under an old number.
+    // Before the words that determine the lookups: a packet that reads an old word caches its
+    // result under an old number.
     let state = state::<A>(now);
     let generation = settings.generation();
     if lookup_cache::is_settled(state)
@@ -55,7 +57,8 @@ impl<A: FamilyMaps> InLevel<Listed> for Lists<A> {
     /// In a subprogram of its own: the verifier follows its loop once.
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
-        // A copy: what a subprogram reads by reference is put on the stack where it is made.
+        // A copy, because a value passed to a subprogram by reference is placed on the stack where
+        // it is created.
         let address = self.address;
         let lengths = level.lengths_to_bits();
         let listed = listed_by_level(&address, word, lengths, self.now, self.about);
@@ -70,11 +73,12 @@ fn longest_match<A: FamilyMaps>(
     level: u64,
 ) -> Option<&'static ByGeneration<ListEntry>> {
     Level::of_lengths(level).longest_match(word, address, |front, length| {
-        // While user space changes the lists, an element that was found may be taken away, and serve another prefix before it is
-        // copied: one packet is then judged by that entry, or by halves of two. The state is odd meanwhile and
-        // another one after, so that answer is given to no other packet.
-        // SAFETY: the memory of an element stays one of its map until the end of the RCU section, which outlasts the program, and
-        // its words are valid for any bits.
+        // While user space changes the lists, the found element may be removed and reused for
+        // another prefix before it is copied: then one packet is judged by that entry, or by a
+        // mixture of two. The state is odd during the change and a new one after it, so the result
+        // is used for no other packet.
+        // SAFETY: the memory of an element remains one of its map until the end of the RCU section,
+        // which outlasts the program, and its words are valid for any bits.
         unsafe { A::LISTS.get(PrefixKey::new(front, length)) }
     })
 }
@@ -85,8 +89,8 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
     if interruption::is_possible() {
         return None;
     }
-    // While the lists change, the state is odd, under which nothing is cached.
-    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    // While the lists change, the state is odd, so nothing is cached.
+    // SAFETY: an aligned word of a live map value, which user space may write concurrently.
     let state = unsafe { atomic::load(A::filter_word(STATE)?) };
     destination_slot(address)?.policy(address, state, generation)
 }
@@ -106,8 +110,8 @@ fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u
     policy
 }
 
-/// The number of the lists' state, before the lists are asked: what is found is then as new, or newer. [`lookup_cache::CHANGING`] where nothing
-/// is cached.
+/// The number of the lists' state, read before the lookup, so that the result is at least as new.
+/// [`lookup_cache::CHANGING`] if nothing is cached.
 #[inline(always)]
 fn state<A: FamilyMaps>(now: Instant) -> u64 {
     if interruption::is_possible() {
@@ -116,8 +120,8 @@ fn state<A: FamilyMaps>(now: Instant) -> u64 {
     if lookup_cache::is_kept(now) {
         return state_first::<A>();
     }
-    // Nothing is kept, so the order does not matter.
-    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    // Nothing is cached, so the order does not matter.
+    // SAFETY: an aligned word of a live map value, which user space may write concurrently.
     A::filter_word(STATE).map_or(lookup_cache::CHANGING, |word| unsafe { atomic::load(word) })
 }
 
@@ -132,7 +136,8 @@ fn state_first<A: FamilyMaps>() -> u64 {
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
     let cached = A::LOOKUP_CACHE.first_ptr()?;
-    // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
+    // SAFETY: the index is below the number of slots, which belong to this CPU: where programs
+    // interrupt each other, none comes here.
     Some(unsafe {
         &mut *(&raw mut (*cached).answers)
             .cast::<CachedAnswer>()
@@ -161,7 +166,7 @@ fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDest
 }
 
 subprogram! {
-    /// What the longest prefix of a level says, which this CPU keeps.
+    /// Returns the rules in the longest prefix of a level, and caches them on this CPU.
     fn listed_by_level[listed_by_level_v4, listed_by_level_v6]<A>(
         address: &A, word: u64, level: u64, now: Instant, about: u64
     ) -> Listed {
@@ -186,7 +191,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// The index of the policy of the destination of the packet of `context`, of which the address is read again.
+    /// The index of the policy of the destination of the packet of `context`, of which the address
+    /// is read again.
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
         context: *mut xdp_md, now: Instant, generation: Generation
     ) -> u32 {
@@ -203,7 +209,8 @@ subprogram! {
     }
 }
 
-/// Keeps the answer about an address. A later level that is asked replaces it: the last one that is asked has the answer.
+/// Keeps the answer about an address. A later level that is asked replaces it: the last one that is
+/// asked has the answer.
 #[inline(always)]
 fn keep<A: FamilyMaps>(
     address: A,

@@ -39,8 +39,9 @@ pub fn record_words() -> usize {
 
 /// The words of a source, in an element of its map.
 ///
-/// The element may be evicted and given to another source while it is charged. That source is then charged for one packet
-/// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
+/// The element may be evicted and reused for another source while it is charged. That source is
+/// then charged for one packet of another one. The kernel's LRU maps make that rare, and this
+/// design limits it to a packet per CPU.
 pub struct MapWords<A: FamilyMaps> {
     record: *mut Record,
     key: SourceKey<A>,
@@ -53,13 +54,13 @@ impl<A: FamilyMaps> MapWords<A> {
         Self { record, key }
     }
 
-    /// Where the first word lies.
+    /// The address of the first word.
     #[inline(always)]
     fn first(&self) -> MapWord {
         MapWord(self.record.cast())
     }
 
-    /// Where the word at `index` lies.
+    /// The address of the word at `index`.
     #[inline(always)]
     fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value, and the mask keeps the index within it.
@@ -158,7 +159,7 @@ pub struct RecordWords<const WORDS: usize>(pub *mut [u64; WORDS]);
 impl<const WORDS: usize> RecordWords<WORDS> {
     #[inline(always)]
     fn word(&self, index: usize) -> MapWord {
-        // SAFETY: the record is a live map value of so many words, a power of two.
+        // SAFETY: the record is a live map value of this many words, a power of two.
         MapWord(unsafe { self.0.cast::<u64>().add(index & (WORDS - 1)) })
     }
 }
@@ -238,7 +239,8 @@ impl Place for MapWord {
     }
 }
 
-/// Charges a limit that is known to be a fixed window. Only where another CPU was faster it takes a call.
+/// Charges a limit that is known to be a fixed window. Only where another CPU was faster it takes a
+/// call.
 #[inline(always)]
 pub fn charge_fixed_window(limit: &Limit, word: MapWord, arrival: &Arrival) -> Outcome {
     let (at, cost) = (arrival.at, limit.cost_of_counted(arrival));
@@ -282,7 +284,7 @@ impl Words for MapLog<'_> {
             return Some(ring);
         }
         let empty = EMPTY_LOG.first()?;
-        // Where another CPU made it first, that one is found.
+        // If another CPU inserted it first, that one is found.
         let _ = LOGS.insert(self.0, empty, BPF_NOEXIST.into());
         self.ring(index)
     }

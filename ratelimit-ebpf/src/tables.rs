@@ -48,12 +48,13 @@ pub struct KernelTables {
     context: *mut xdp_md,
     settings: Cell<Settings>,
     inner: Inner,
-    /// What this CPU keeps; null in a subprogram.
+    /// This CPU's state; null in a subprogram.
     of_cpu: *mut OfCpu,
 }
 
 impl KernelTables {
-    /// The tables for the packet of `context`, at `now`, by settings that are read once for a packet.
+    /// The tables for the packet of `context`, at `now`, by settings that are read once for a
+    /// packet.
     #[inline(always)]
     pub const fn new(context: *mut xdp_md, now: Instant, settings: Settings) -> Self {
         Self {
@@ -77,7 +78,8 @@ impl KernelTables {
         Self { of_cpu, ..self }
     }
 
-    /// The tables for a packet of which all headers were read. Of its settings they know what limits ask for.
+    /// The tables for a packet after all headers were read. Of its settings they contain the flags
+    /// for limits.
     #[inline(always)]
     pub const fn of(arrival: &Arrival) -> Self {
         Self::new(ptr::null_mut(), arrival.at, arrival.settings)
@@ -339,10 +341,10 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         if listed.is_protected() {
             return Challenged::Unasked;
         }
-        // SAFETY: outside of subprograms it is a live map value, and nobody comes here in one.
+        // SAFETY: outside of subprograms it is a live map value, and this is never called in one.
         let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };
         let frame = || frame::whole_again(self.context);
-        // What comes inside of a tunnel counts for no challenge.
+        // Packets inside a tunnel do not count for the challenge.
         if self.inner == Inner::NONE
             && let Some(outcome) = judge_quickly(source, frame, flow, settings, now, &state)
         {
@@ -466,7 +468,8 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     }
 }
 
-/// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is spent, where one of them has to draw.
+/// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is
+/// spent, where one of them has to draw.
 #[inline(always)]
 fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option<Outcome> {
     let spent = spend_one(POLICIES.get(of_node), &MapNode, arrival);

@@ -1,4 +1,5 @@
-//! The tests, a concept a file, in one program: what one waits for, others use, and it is linked once.
+//! The tests, a concept a file, in one program: what one waits for, others use, and it is linked
+//! once.
 //!
 //! Those that other kernels run in an emulator are programs of their own: `cargo xtask kernels`.
 

@@ -86,7 +86,8 @@ pub const DESTINATIONS: usize = 512;
 pub struct CachedDestination {
     address: [u64; 2],
     about: u64,
-    /// The policy index, as returned by [`FamilyTables::destination`](crate::FamilyTables::destination).
+    /// The policy index, as returned by
+    /// [`FamilyTables::destination`](crate::FamilyTables::destination).
     policy: u64,
 }
 
@@ -157,7 +158,8 @@ const fn about(state: u64, generation: Generation) -> u64 {
     state.wrapping_shl(STATE_SHIFT) | generation | IS_USED
 }
 
-/// The number of the lists' state and the generation. A free slot is told by its time, which is over at once.
+/// The number of the lists' state and the generation. A free slot is told by its time, which is
+/// over at once.
 #[inline(always)]
 const fn state_of(state: u64, generation: Generation) -> u64 {
     state | generation as u64

@@ -1,4 +1,4 @@
-//! Sources that have to prove themselves: see [`challenge`](crate::challenge).
+//! Challenges unverified sources: see [`challenge`](crate::challenge).
 
 use super::Packet;
 use crate::{

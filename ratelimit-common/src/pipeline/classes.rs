@@ -1,4 +1,4 @@
-//! The classes of a packet, and what its policy does with them before any limit counts them.
+//! Classifies the packet. A class may drop its packets or exempt them before any limit counts them.
 
 use super::Packet;
 use crate::{Address, FamilyTables, Verdict, classify::Classified};

@@ -1,4 +1,4 @@
-//! What stands behind the addresses, and is dropped whatever the limits say.
+//! Drops packets whose headers have a rule of their own, such as too many extension headers.
 
 use super::Packet;
 use crate::{Address, FamilyTables, Verdict, pipeline::refuse};

@@ -1,4 +1,5 @@
-//! The bans that policies make in the kernel. A source may be wider than an address, so it is here that a protected address is exempt.
+//! Drops sources that policies have banned in the kernel. A source may be wider than an address, so
+//! protected addresses are exempt here.
 
 use super::Packet;
 use crate::{Address, DropReason, FamilyTables, Verdict, pipeline::refuse};

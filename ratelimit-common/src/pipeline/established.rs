@@ -1,4 +1,5 @@
-//! A packet that was refused, of an established connection, passes within its second allowance: see [`established`].
+//! Passes refused packets of established connections within their second allowance: see
+//! [`established`].
 
 use super::Packet;
 use crate::{Address, FamilyTables, PassReason, Verdict, established};

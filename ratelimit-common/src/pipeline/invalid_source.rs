@@ -1,4 +1,4 @@
-//! No packet comes from a group, or from the address of all.
+//! Drops packets from multicast and broadcast addresses, which no host sends from.
 
 use super::Packet;
 use crate::{Address, DropReason, FamilyTables, Verdict, pipeline::refuse};

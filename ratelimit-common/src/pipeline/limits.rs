@@ -1,4 +1,4 @@
-//! The limits of the source, of its prefixes, its destination and the node: see [`layers`].
+//! Charges the limits of the source, its prefixes, its destination and the node: see [`layers`].
 
 use super::Packet;
 use crate::{
@@ -26,11 +26,11 @@ pub(super) fn run<'a, A: Address>(
     } else {
         packet.classified.outcome
     };
-    // The usual one, known by a single comparison.
+    // Most packets pass, which is one comparison.
     if outcome == Outcome::PASSED {
         return Some(Verdict::Pass(PassReason::Conforming));
     }
-    // The usual refusal likewise, where it counts towards no ban.
+    // Most refusals come from a cached denial, and count towards no ban.
     if outcome == Outcome::DENIED && !features::is_enabled::<{ Feature::Detection as u8 }>() {
         return Some(refuse(*packet.source, DropReason::Limited, tables));
     }

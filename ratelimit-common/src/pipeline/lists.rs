@@ -1,4 +1,5 @@
-//! Allow beats ban, and both beat all that follows. A policy that drops every packet is said by the lists, too.
+//! Applies the lists: allow beats ban, and both beat everything below. A policy with
+//! `action = "drop"` is part of the list entries, too.
 
 use super::Packet;
 use crate::{Address, DropReason, FamilyTables, PassReason, Verdict, bits, pipeline::refuse};

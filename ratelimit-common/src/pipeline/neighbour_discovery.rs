@@ -1,4 +1,4 @@
-//! Neighbour discovery passes within its own budget: without it the host drops off the link.
+//! Passes neighbour discovery within its own budget. Without it the host drops off the link.
 
 use super::Packet;
 use crate::{Address, FamilyTables, PassReason, Verdict, flow::Content};

@@ -1,4 +1,4 @@
-//! The policy by which a packet is judged: that of the longest prefix in the lists, else the default.
+//! Selects the policy: that of the longest prefix in the lists, or the default.
 
 use super::Packet;
 use crate::{Address, FamilyTables, Verdict, list::Listed};
@@ -11,8 +11,8 @@ pub(super) fn run<'a, A: Address>(
     let default = tables.settings().default_policy();
     let listed = packet.listed;
     packet.policy_index = if cfg!(feature = "lean") && listed == Listed::NONE {
-        // Most sources are on no list, which the lean program knows by one comparison. The verifier would follow both ways through
-        // all features.
+        // Most sources are on no list, which the lean program knows by one comparison. The verifier
+        // would follow both ways through all features.
         default
     } else {
         // Before the limits: behind them the entry would take stack from all packets.

@@ -1,4 +1,4 @@
-//! A packet that a limit refuses is dropped, unless its policy or limit is a dry run.
+//! Drops packets that a limit refuses, unless the policy or the limit is a dry run.
 
 use super::Packet;
 use crate::{Address, FamilyTables, Verdict};

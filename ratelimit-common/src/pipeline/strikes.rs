@@ -1,4 +1,4 @@
-//! What a refusal counts for: of the source, and towards a ban by its policy.
+//! Counts the refusal of a source, and the strikes that lead to a ban.
 
 use super::Packet;
 use crate::{
@@ -17,7 +17,7 @@ pub(super) fn run<'a, A: Address>(
         return None;
     }
     let (source, now, settings) = (packet.source, packet.now, packet.arrival.settings);
-    // A cached denial has counted it.
+    // A cached denial has counted it already.
     if !outcome.is_refusal_counted() {
         tables.count_refusal(source, now);
     }
@@ -30,7 +30,7 @@ pub(super) fn run<'a, A: Address>(
             && !settings.observes_here()
             && !packet.listed.is_protected(),
     };
-    // Who has to prove itself for such a packet, and has not, may be forged whatever the policy says of that.
+    // A source that is challenged and unverified may be forged, whatever the policy allows.
     if features::is_enabled::<{ Feature::Detection as u8 }>()
         && tables.strike(source, packet.policy, &strike)
         && !(settings.has_challenge() && tables.is_unproved(source, &strike))

@@ -510,7 +510,7 @@ fn check(fake: &Fake, expected: &[Verdict]) {
     assert_eq!(*fake.counted.borrow(), counted);
 }
 
-/// What happens when state is made for a source.
+/// The result of creating state for a source.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Race {
     Won,
@@ -542,7 +542,7 @@ struct Fake {
     samples: RefCell<Vec<DropReason>>,
     counted: RefCell<Vec<(Family, Verdict, u32)>>,
     entry_counters: RefCell<Vec<(u16, u32)>>,
-    /// What its source has leased.
+    /// The leased policy of its source.
     leased: Option<Policy>,
     /// Whether its source is looked for among leases.
     may_have_lease: Cell<bool>,
@@ -578,7 +578,7 @@ impl Fake {
         }
     }
 
-    /// One whose limits nodes share on these terms, and what its source has leased.
+    /// A policy whose limits nodes share on these terms, with the leased policy of its source.
     fn shared(self, terms: u64, leased: Option<&Policy>) -> Self {
         Self {
             settings: self.settings.with_cluster(),
@@ -589,7 +589,8 @@ impl Fake {
         }
     }
 
-    /// One that bans its source for a second with the second packet over its limit, which is one packet.
+    /// A policy with a limit of one packet that bans its source for a second with the second packet
+    /// over it.
     fn banning() -> Self {
         Self::new(1, false).with_ban(|rule| rule)
     }

@@ -131,7 +131,8 @@ impl ControlApi {
         response
     }
 
-    /// Protects the other end of the SSH session that the request was typed in, before it is carried out.
+    /// Protects the other end of the SSH session that the request was typed in, before it is
+    /// carried out.
     async fn note_ssh_peer(&self, headers: &HeaderMap) {
         let peer = headers.get(SSH_PEER);
         let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());

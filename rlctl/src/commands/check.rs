@@ -149,7 +149,8 @@ fn next((interface, path): (&String, &String)) -> String {
     )
 }
 
-/// `not verified: SYNs are challenged since 14:02:11; half of each node limit is reserved for verified sources`
+/// `not verified: SYNs are challenged since 14:02:11; half of each node limit is reserved for
+/// verified sources`
 fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     let kept = phrase::when(
         challenge.is_on && challenge.prefers_verified && !challenge.is_acknowledged,
@@ -254,8 +255,8 @@ fn verdict(check: &Check, now: &Zoned) -> String {
     }
 }
 
-/// Whether limits refused packets of the source within the longest of their windows, but at least ten seconds: one that sends too much
-/// conforms at the begin of each window.
+/// Whether limits refused packets of the source within the longest of their windows, but at least
+/// ten seconds: one that sends too much conforms at the begin of each window.
 fn was_just_refused(check: &Check, last: Timestamp, now: &Zoned) -> bool {
     let windows = check.limits.iter().map(|state| state.limit.window());
     let longest = windows.max().unwrap_or_default().max(RECENT);
@@ -323,7 +324,8 @@ fn seen(drops: &SeenDrops, now: &Zoned) -> String {
     format!("seen: {}", events::text::drops(drops, now))
 }
 
-/// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m 59s left)`
+/// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m
+/// 59s left)`
 fn limited(limited: &Limited, now: &Zoned) -> String {
     format!(
         "limited: to {} for {} by {}, since {}, until {} ({} left)",

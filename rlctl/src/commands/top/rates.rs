@@ -31,7 +31,8 @@ pub struct Sample {
     pub idle: BTreeMap<Prefix, u32>,
 }
 
-/// For how many looks a source stays that uses nothing at that moment: its window may have ended just then.
+/// For how many looks a source stays that uses nothing at that moment: its window may have ended
+/// just then.
 const IDLE_LOOKS: u32 = 5;
 
 impl Sample {
