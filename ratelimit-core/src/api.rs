@@ -44,6 +44,7 @@ use crate::{
     ban::BanSpec,
     class::{Action, Class},
     detection::{Kind, Sending},
+    geo::Place,
     intent::Target,
     limit::LimitSpec,
     lists::NoList,
@@ -375,6 +376,9 @@ pub struct Check {
     pub address: IpAddr,
     /// The source prefix that the address is counted under.
     pub source: Prefix,
+    /// The country and network of the address, if a list selects them from a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// Properties of the packet given in the request; empty for a packet without a class.
     #[serde(default)]
     pub packet: PacketRequest,
@@ -616,6 +620,9 @@ pub struct TopSource {
     /// The most frequent kind of packet; unset if no sample shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sending: Option<Sending>,
+    /// The country and network of the source, if a list selects them from a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
 }
 
 /// Packets with the same verdict on an interface.

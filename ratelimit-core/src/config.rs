@@ -27,6 +27,7 @@ pub(crate) mod interface;
 mod limit;
 mod list;
 mod meant;
+mod mmdb;
 mod model;
 mod new_sources;
 mod origin;

@@ -19,6 +19,7 @@ pub mod counter_slots;
 pub mod detection;
 pub mod diagnostic;
 pub mod exposition;
+pub mod geo;
 pub mod histogram;
 pub mod intent;
 pub mod ip_family;

@@ -13,6 +13,7 @@ use crate::{
     api::Refused,
     config::ListConfig,
     diagnostic::unquoted,
+    geo,
     lists::{self, Acceptance, BYTES_MAX, ListText, Reading, Vetting},
 };
 
@@ -55,7 +56,11 @@ pub fn take(
         allow_empty: config.allow_empty,
     };
     // The caller of a reload may not be allowed to read the file.
-    let mut reading = lists::read(source, &vetting).map_err(|no_list| {
+    let read = match &config.selection {
+        Some(selection) => geo::read(source, selection, config.allow_empty),
+        None => lists::read(source, &vetting),
+    };
+    let mut reading = read.map_err(|no_list| {
         let refused = Refused::from(no_list);
         let error = unquoted(&refused.error);
         Refused {
@@ -88,6 +93,13 @@ pub struct FileRead {
     /// When it was last downloaded or found unchanged on the server; without a record of that, when
     /// it was written.
     fetched: Timestamp,
+}
+
+impl FileRead {
+    /// Returns the content.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Returns the file that records the last download of a list, since the list itself has the

@@ -43,6 +43,7 @@ mod fallback;
 mod floods;
 mod full_disk;
 mod further_limits;
+mod geo;
 mod grafana;
 mod history;
 mod interface_rules;

@@ -3,10 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
+    mmdb,
     report::At,
     table::{Section, Value},
 };
 use crate::{
+    geo::Selection,
     lists::{Action, Connected},
     quantity,
 };
@@ -14,7 +16,7 @@ use crate::{
 /// The shortest time between two readings.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 /// Default interval for re-reading downloaded files.
-const EVERY_OF_URL: Duration = Duration::from_mins(5);
+const EVERY_OF_DOWNLOAD: Duration = Duration::from_mins(5);
 
 /// A list that is read from a file.
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
@@ -22,6 +24,8 @@ const EVERY_OF_URL: Duration = Duration::from_mins(5);
 pub struct ListConfig {
     /// The file.
     pub file: PathBuf,
+    /// The countries and networks that are selected if the file is a database.
+    pub selection: Option<Selection>,
     /// Where `rlctl lists fetch` downloads it from, if configured. The daemon itself downloads
     /// nothing.
     pub url: Option<String>,
@@ -65,12 +69,17 @@ pub fn read_all(section: Section<'_>) -> Vec<NamedList> {
 fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     const FILE: &str = "file = \"/var/lib/lists/drop.txt\"";
     let mut section = value.table(format!("[list.{name}]"), "[list.spamhaus] above it")?;
-    let file = section.require("file", &format!("write {FILE}"));
-    let file = file.and_then(|value| value.absolute_path(FILE));
+    let (file, selection) = if let Some((file, selection)) = mmdb::read(&mut section) {
+        (file, Some(selection))
+    } else {
+        let file = section.require("file", &format!("write {FILE}"));
+        (file.and_then(|value| value.absolute_path(FILE)), None)
+    };
     let url = section.take("url").and_then(|value| read_url(&value));
     let every = section.take("every").and_then(|value| read_every(&value));
     // A download takes effect only when it is read.
-    let every = every.or(url.is_some().then_some(EVERY_OF_URL));
+    let is_replaced = url.is_some() || selection.is_some();
+    let every = every.or(is_replaced.then_some(EVERY_OF_DOWNLOAD));
     let action = section.choice("action");
     let mut flag = |key| section.flag(key);
     let (skip_bad, force) = (flag("skip_bad"), flag("force"));
@@ -86,6 +95,7 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     section.finish();
     Some(ListConfig {
         file: file?,
+        selection,
         url,
         every,
         action: action.unwrap_or_default(),

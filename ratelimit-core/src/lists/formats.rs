@@ -92,6 +92,8 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
         Format::MikroTik => mikrotik::read(reader),
         Format::Pf => pf::read(reader),
         Format::Rules => rules::read(reader),
+        // It is no text: `geo` reads it.
+        Format::Mmdb => {}
     }
 }
 

@@ -21,6 +21,7 @@ mod limits;
 mod lists;
 mod metrics;
 mod new_sources;
+mod places;
 mod preview;
 mod protected;
 mod stats;
@@ -45,6 +46,7 @@ pub use self::{
     limits::limits,
     lists::lists,
     metrics::{Snapshot, fill, scrape},
+    places::{databases, places},
     protected::protected,
     stats::stats,
     status::{health, status},

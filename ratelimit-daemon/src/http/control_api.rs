@@ -17,7 +17,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
-        self, APPLY_BYTES_MAX, ApplyRequest, BanFilter, Code, DiffRequest, PacketRequest,
+        self, APPLY_BYTES_MAX, ApplyRequest, BanFilter, Check, Code, DiffRequest, PacketRequest,
         REQUEST_BYTES_MAX, Refused, ReloadRequest, SSH_PEER, SUDO_USER, SuggestRequest,
         TopDestinationsRequest, TopRequest,
     },
@@ -304,7 +304,16 @@ async fn check(
         return Err(Failure::bad_request(error));
     };
     let packet = Packet { address, packet };
-    read(&controller, |it| queries::check(it, packet)).await
+    let databases = controller.ask(|it| queries::databases(&it.state)).await?;
+    let place = queries::places(databases, vec![address]).await.pop();
+    let check = move |it: &Controller| {
+        let check = queries::check(it, packet)?;
+        Ok(Check {
+            place: place.flatten(),
+            ..check
+        })
+    };
+    read(&controller, check).await
 }
 
 async fn top(
@@ -315,7 +324,15 @@ async fn top(
     let with = query.with.split(',').filter(|text| !text.is_empty());
     let with: Result<Vec<Prefix>, _> = with.map(str::parse).collect();
     let with = with.map_err(|error| Failure::bad_request(error.to_string()))?;
-    let top = queries::top(&controller, count, with).await?;
+    let mut top = queries::top(&controller, count, with).await?;
+    if let Ok(rows) = &mut top {
+        let databases = controller.ask(|it| queries::databases(&it.state)).await?;
+        let addresses = rows.iter().map(|row| row.source.address()).collect();
+        let places = queries::places(databases, addresses).await;
+        for (row, place) in rows.iter_mut().zip(places) {
+            row.place = place;
+        }
+    }
     read(&controller, |_| top).await
 }
 

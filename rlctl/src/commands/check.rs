@@ -87,6 +87,9 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if !check.source.is_address() {
         sentences.push(format!("source: counted as part of {}", check.source));
     }
+    if let Some(place) = &check.place {
+        sentences.push(format!("place: {}", printable(&place.to_string())));
+    }
     sentences.push(format!("rule: {}", rule(check)));
     let mut deciding = check.covering.iter().filter(|entry| entry.decides);
     sentences.extend(deciding.find_map(|it| counter::sentence(&it.entry)));

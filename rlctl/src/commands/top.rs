@@ -64,10 +64,14 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
 /// Lists sources with what they send, if samples tell that of any of them.
 fn source_table(sources: &[TopSource]) -> Table {
     let are_sampled = sources.iter().any(|source| source.sending.is_some());
-    let mut table = Table::new(if are_sampled {
-        "SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED"
-    } else {
-        "SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED"
+    let are_placed = sources.iter().any(|source| source.place.is_some());
+    let mut table = Table::new(match (are_sampled, are_placed) {
+        (true, true) => {
+            "SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED | PLACE"
+        }
+        (true, false) => "SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED",
+        (false, true) => "SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED | PLACE",
+        (false, false) => "SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED",
     });
     for source in sources {
         let limit = source.limit.as_ref();
@@ -83,6 +87,12 @@ fn source_table(sources: &[TopSource]) -> Table {
             limit.map_or_else(String::new, |state| rates::percent(state).to_string()),
             source.refused_packets.to_string(),
         ]);
+        if are_placed {
+            let place = source.place.as_ref();
+            row.push(place.map_or_else(String::new, |place| {
+                printable(&place.to_string()).to_string()
+            }));
+        }
         table.row(row);
     }
     table

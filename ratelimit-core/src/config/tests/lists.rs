@@ -46,6 +46,32 @@ config.toml:10:9: a list is read at most once a second
 }
 
 #[test]
+fn a_list_selects_countries_and_networks_of_a_database() {
+    let text = "[list.abroad]\nmmdb = \"/c.mmdb\"\ncountry = [\"de\", \"XK\"]\n[list.as]\nmmdb = \"/a.mmdb\"\nasn = 64500\nevery = \"1h\"\naction = \"allow\"\n";
+    let config = load_text(&format!("{MINIMAL}{text}"));
+    let selected = |name: &str| {
+        let list = &config.lists[name];
+        let selection = list.selection.as_ref().unwrap();
+        let countries: Vec<String> = selection
+            .countries
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        (list.file.to_str().unwrap(), countries.join(" "), list.every)
+    };
+    let minutes = |minutes| Some(Duration::from_mins(minutes));
+    assert_eq!(
+        selected("abroad"),
+        ("/c.mmdb", "DE XK".to_owned(), minutes(5))
+    );
+    assert_eq!(selected("as"), ("/a.mmdb", String::new(), minutes(60)));
+    check_behind_minimal(
+        "[list.a]\nmmdb = \"/c.mmdb\"\ncountry = [\"UK\"]\nmin_count = 3\n[list.b]\nmmdb = \"/c.mmdb\"\n[list.c]\nfile = \"/c\"\nasn = [64500]\n[list.d]\nmmdb = \"c.mmdb\"\nasn = [0]\n",
+        "",
+    );
+}
+
+#[test]
 fn a_list_is_downloaded_from_an_address() {
     let text = "[list.drop]\nfile = \"/var/lib/ratelimit-lists/drop\"\nurl = \"https://example.com/drop.txt\"\n";
     let config = load_text(&format!("{MINIMAL}{text}"));

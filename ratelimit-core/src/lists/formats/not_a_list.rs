@@ -16,7 +16,7 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
     if has_mark_of_maxmind(bytes) {
         return other(
             "is a database of MaxMind (mmdb), which says of addresses where they are, and is not a list",
-            "take a list of prefixes: `mmdblookup` or `mmdbctl export` writes those of a country as CSV",
+            "select prefixes of it in the configuration: [list.NAME] with mmdb = \"FILE\" and country = [\"XX\"] or asn = [64500]",
         );
     }
     match bytes {

@@ -128,6 +128,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     Ok(Check {
         address,
         source,
+        place: None,
         action: action.to_owned(),
         reason: reason.to_owned(),
         unenforced,

@@ -276,6 +276,7 @@ mod tests {
             refused_packets,
             ban: None,
             sending: None,
+            place: None,
         };
         Sample {
             at,

@@ -613,6 +613,7 @@ fn passing(address: &str) -> Check {
         refused_by: None,
         address: address.parse().unwrap(),
         source: address.parse().unwrap(),
+        place: None,
         action: "pass".to_owned(),
         reason: "conforming".to_owned(),
         rule: None,

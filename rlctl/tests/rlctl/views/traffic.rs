@@ -107,6 +107,7 @@ fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSour
         refused_packets,
         ban: None,
         sending: None,
+        place: None,
     }
 }
 

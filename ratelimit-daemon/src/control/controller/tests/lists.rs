@@ -883,6 +883,7 @@ fn target(name: &str) -> ListTarget {
 pub(super) fn with_file(file: &Path, every: Option<Duration>) -> Config {
     let list = ListConfig {
         file: PathBuf::from(file),
+        selection: None,
         url: None,
         every,
         action: Action::Ban,

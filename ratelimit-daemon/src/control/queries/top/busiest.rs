@@ -56,6 +56,7 @@ pub(crate) fn with_bans(
             refused_packets: refusals.map_or(0, |refusals| refusals.packets),
             ban: Some(ban),
             sending: None,
+            place: None,
         })
     }));
     busiest
@@ -165,6 +166,7 @@ impl<'a> Scan<'a> {
             refused_packets: of_prefix.map_or(busy.refused_packets, |it| it.packets),
             ban: None,
             sending: None,
+            place: None,
         })
     }
 

@@ -1,0 +1,96 @@
+//! Lists of countries and networks, from databases that the test writes.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use maxminddb_writer::{Database, metadata::IpVersion, paths::IpAddrWithMask};
+use ratelimit_tests::{Lab, packet::datagram, require_root, service::Service, wait_until};
+
+const FRENCH: &str = "203.0.113.9";
+const GERMAN: &str = "198.51.100.9";
+
+#[test]
+fn a_country_is_banned_by_the_prefixes_of_a_database_and_follows_the_file() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (country, network) = (service.path("country.mmdb"), service.path("asn.mmdb"));
+    write(
+        &country,
+        "Country",
+        &[
+            ("::203.0.113.0/120", "country_code", "FR"),
+            ("::198.51.100.0/120", "country_code", "DE"),
+        ],
+    );
+    write(&network, "ASN", &[("::203.0.113.0/120", "asn", "AS64500")]);
+    let lists = |selection: &str| {
+        format!(
+            "[policy.default]\nlimits = []\n[list.abroad]\nmmdb = \"{}\"\n{selection}\nevery = \"1s\"\n[list.partner]\nmmdb = \"{}\"\nasn = [64500]\naction = \"allow\"\nevery = \"1h\"\n",
+            country.display(),
+            network.display()
+        )
+    };
+    service.configure(&lists("country = [\"DE\"]")).unwrap();
+    service.start().unwrap();
+    assert!(!passes(&lab, GERMAN));
+    assert!(passes(&lab, FRENCH));
+    let said = service.rlctl(&["check", GERMAN]).unwrap().stdout;
+    assert!(said.contains("place: DE\n"), "{said}");
+    assert!(
+        said.contains("list: abroad bans 198.51.100.0/24 (country DE)"),
+        "{said}"
+    );
+    let said = service.rlctl(&["check", FRENCH]).unwrap().stdout;
+    assert!(said.contains("place: FR AS64500\n"), "{said}");
+    assert!(
+        said.contains("list: partner allows 203.0.113.0/24 (AS64500)"),
+        "{said}"
+    );
+    // The file is replaced.
+    write(
+        &country,
+        "Country",
+        &[("::192.0.2.128/121", "country_code", "DE")],
+    );
+    wait_until("the new file", || passes(&lab, GERMAN));
+    assert!(!passes(&lab, "192.0.2.200"));
+    // A damaged one leaves the list as it is.
+    let bytes = fs::read(&country).unwrap();
+    fs::write(&country, &bytes[..bytes.len() - 20]).unwrap();
+    wait_until("an error", || {
+        let listed = service.rlctl_ok(&["list", "lists"]).unwrap();
+        listed.contains("is not a complete MaxMind database")
+    });
+    assert!(!passes(&lab, "192.0.2.200"));
+    fs::write(&country, bytes).unwrap();
+    service.configure(&lists("country = [\"FR\"]")).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("list abroad: "), "{said:?}");
+    assert!(
+        said.stderr
+            .contains("country.mmdb: has no prefix of country FR"),
+        "{said:?}"
+    );
+}
+
+fn passes(lab: &Lab, source: &str) -> bool {
+    let source: std::net::IpAddr = source.parse().unwrap();
+    lab.passes(&datagram(source)).unwrap()
+}
+
+/// Writes a database of prefixes, each with one field.
+fn write(path: &Path, kind: &str, records: &[(&str, &str, &str)]) {
+    let mut database = Database::default();
+    database.metadata.ip_version = IpVersion::V6;
+    database.metadata.binary_format_major_version = 2;
+    database.metadata.database_type = kind.to_owned();
+    for (prefix, field, value) in records {
+        let record = database
+            .insert_value(BTreeMap::from([(*field, *value)]))
+            .unwrap();
+        let prefix: IpAddrWithMask = prefix.parse().unwrap();
+        database.insert_node(prefix, record);
+    }
+    fs::write(path, database.write_to(Vec::new()).unwrap()).unwrap();
+}
