@@ -1,4 +1,4 @@
-//! Databases that map prefixes to a country or a network (AS number), in the MaxMind DB format.
+//! Databases that map prefixes to a country or a network (AS number), in the `MaxMind` DB format.
 //!
 //! Lists select prefixes of a database (`mmdb`, `country` and `asn` of `[list.NAME]`), and answers
 //! about a source name its country and network. No database is shipped because of their licences.

@@ -58,8 +58,8 @@ fn a_country_is_banned_by_the_prefixes_of_a_database_and_follows_the_file() {
     let bytes = fs::read(&country).unwrap();
     fs::write(&country, &bytes[..bytes.len() - 20]).unwrap();
     wait_until("an error", || {
-        let listed = service.rlctl_ok(&["list", "lists"]).unwrap();
-        listed.contains("is not a complete MaxMind database")
+        let status = service.rlctl_ok(&["status"]).unwrap();
+        status.contains("is not a complete MaxMind database")
     });
     assert!(!passes(&lab, "192.0.2.200"));
     fs::write(&country, bytes).unwrap();
@@ -84,7 +84,7 @@ fn write(path: &Path, kind: &str, records: &[(&str, &str, &str)]) {
     let mut database = Database::default();
     database.metadata.ip_version = IpVersion::V6;
     database.metadata.binary_format_major_version = 2;
-    database.metadata.database_type = kind.to_owned();
+    kind.clone_into(&mut database.metadata.database_type);
     for (prefix, field, value) in records {
         let record = database
             .insert_value(BTreeMap::from([(*field, *value)]))

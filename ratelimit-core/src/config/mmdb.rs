@@ -31,7 +31,7 @@ pub fn read(section: &mut Section<'_>) -> Option<(Option<PathBuf>, Selection)> {
         if section.has(key)
             && let Some(value) = section.take(key)
         {
-            let message = format!("`{key}` has no meaning beside `mmdb`");
+            let message = format!("`{key}` is not used with `mmdb`");
             value.complain(message, format!("remove `{key}`, or `mmdb`"));
         }
     }

@@ -1,4 +1,4 @@
-//! A database in the MaxMind DB format.
+//! A database in the `MaxMind` DB format.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,4 +1,4 @@
-//! The records of the databases in use: those of `MaxMind`, DB-IP, IP2Location and `IPinfo`.
+//! The records of the databases in use: those of `MaxMind`, DB-IP, `IP2Location` and `IPinfo`.
 
 use serde::Deserialize;
 

@@ -71,7 +71,7 @@ pub enum Format {
     /// Lines of other tools that drop: Suricata, Cisco, `HAProxy`, routes, Tor's exits.
     #[strum(to_string = "rules")]
     Rules,
-    /// A MaxMind database, of which a list selects countries or networks.
+    /// A `MaxMind` database, of which a list selects countries or networks.
     #[strum(to_string = "mmdb")]
     Mmdb,
 }

@@ -89,9 +89,7 @@ fn source_table(sources: &[TopSource]) -> Table {
         ]);
         if are_placed {
             let place = source.place.as_ref();
-            row.push(place.map_or_else(String::new, |place| {
-                printable(&place.to_string()).to_string()
-            }));
+            row.push(place.map_or_else(String::new, |place| printable(&place.to_string())));
         }
         table.row(row);
     }
@@ -240,11 +238,12 @@ mod tests {
     use ratelimit_core::{
         api::{LimitState, TopSource},
         detection::Sending,
+        geo::Place,
         limit::{Algorithm, LimitSpec, LimitUnit},
     };
 
     #[test]
-    fn what_sources_send_has_columns_where_a_sample_tells_it() {
+    fn what_sources_send_and_where_they_are_has_columns_if_it_is_known() {
         let source = TopSource {
             source: "192.0.2.1".parse().unwrap(),
             policy: "default".to_owned(),
@@ -252,6 +251,7 @@ mod tests {
             refused_packets: 3,
             ban: None,
             sending: None,
+            place: None,
         };
         let sampled = TopSource {
             sending: Some(Sending {
@@ -269,8 +269,18 @@ mod tests {
         };
         let without = head(std::slice::from_ref(&source));
         assert!(without.contains("POLICY LIMIT"), "{without}");
-        let with = head(&[source, sampled]);
+        let placed = TopSource {
+            place: Some(Place {
+                country: Some("FR".to_owned()),
+                ..Place::default()
+            }),
+            ..source.clone()
+        };
+        let with = head(&[source.clone(), sampled]);
         assert!(with.contains("POLICY SENDS PACKETS/S LIMIT"), "{with}");
+        assert!(!with.contains("PLACE"), "{with}");
+        let with = head(&[source, placed]);
+        assert!(with.ends_with("REFUSED PLACE"), "{with}");
     }
 
     /// A limit of ten packets per second with `used` in use.

@@ -67,7 +67,24 @@ fn a_list_selects_countries_and_networks_of_a_database() {
     assert_eq!(selected("as"), ("/a.mmdb", String::new(), minutes(60)));
     check_behind_minimal(
         "[list.a]\nmmdb = \"/c.mmdb\"\ncountry = [\"UK\"]\nmin_count = 3\n[list.b]\nmmdb = \"/c.mmdb\"\n[list.c]\nfile = \"/c\"\nasn = [64500]\n[list.d]\nmmdb = \"c.mmdb\"\nasn = [0]\n",
-        "",
+        r#"config.toml:10:12: there is no country `UK`
+10 | country = ["UK"]
+   |            ^^^^ write a code of ISO 3166-1 such as "DE" (for the United Kingdom "GB")
+config.toml:11:13: `min_count` is not used with `mmdb`
+11 | min_count = 3
+   |             ^ remove `min_count`, or `mmdb`
+config.toml:13:8: `mmdb` without `country` and `asn` selects nothing
+13 | mmdb = "/c.mmdb"
+   |        ^^^^^^^^^ add for example country = ["DE", "AT"] or asn = [64500]
+config.toml:16:7: `country` and `asn` select prefixes of a database
+16 | asn = [64500]
+   |       ^^^^^^^ add mmdb = "/var/lib/ratelimit-lists/country.mmdb"
+config.toml:18:8: `c.mmdb` is not an absolute path
+18 | mmdb = "c.mmdb"
+   |        ^^^^^^^^ write one that begins with /, such as mmdb = "/var/lib/ratelimit-lists/country.mmdb"
+config.toml:19:8: `asn` is out of range
+19 | asn = [0]
+   |        ^ write a number from 1 to 4294967295"#,
     );
 }
 

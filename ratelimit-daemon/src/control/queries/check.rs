@@ -84,7 +84,6 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, (address, interface), verdict);
     let named = levels::policy_of(state, interface, address);
-    let default = state.intent.config.policy_on(interface);
     let datapath = state.enforcer.datapath();
     let refusals = datapath.sources().refusals(source.address())?;
     let strikes = datapath.strikes(source.address())?;
@@ -143,6 +142,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
             && state.protection.why(address).is_none())
         .then(|| challenge::status::of_source(state, source.address(), &packet))
         .flatten(),
+        policy: policy_name(state, named.map(|(name, _)| name), interface),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
         until: match &ban {
@@ -152,7 +152,6 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         ban,
         protected: state.protection.why(address).map(ToString::to_string),
         lists: listed(state, address.into(), now),
-        policy: named.map_or(default, |(name, _)| name).to_owned(),
         limited: named.and_then(|(_, named)| limited::limited(state, source, named)),
         observe: named.is_some_and(|(_, named)| named.policy.observe()),
         limits,
@@ -167,6 +166,13 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         refused_last: refusals
             .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
     })
+}
+
+/// Returns the name of the policy of a source, which is the default if no other is selected.
+fn policy_name(state: &State, named: Option<&str>, interface: Option<&str>) -> String {
+    named
+        .unwrap_or_else(|| state.intent.config.policy_on(interface))
+        .to_owned()
 }
 
 /// Returns the programs that receive passed packets on one interface or on all.
