@@ -52,7 +52,7 @@ pub struct Place {
     /// Country, as an ISO 3166-1 code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
-    /// AS number.
+    /// Number of the autonomous system that announces the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asn: Option<u32>,
     /// Name of the network's operator.
