@@ -280,7 +280,7 @@ mod tests {
         assert!(with.contains("POLICY SENDS PACKETS/S LIMIT"), "{with}");
         assert!(!with.contains("PLACE"), "{with}");
         let with = head(&[source, placed]);
-        assert!(with.ends_with("REFUSED PLACE"), "{with}");
+        assert!(with.contains("REFUSED PLACE"), "{with}");
     }
 
     /// A limit of ten packets per second with `used` in use.

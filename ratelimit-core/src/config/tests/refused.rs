@@ -129,7 +129,7 @@ download = "https://example.com"
   | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
 config.toml:9:1: unknown key `download` in [list.spamhaus]
 9 | download = \"https://example.com\"
-  | ^^^^^^^^ remove it; known here: file, url, every, action, skip_bad, force, allow_empty, allow_wide, min_count, json_path, connected",
+  | ^^^^^^^^ remove it; known here: mmdb, country, asn, file, url, every, action, skip_bad, force, allow_empty, allow_wide, min_count, json_path, connected",
     );
     check_behind_minimal(
         r#"[allow]
