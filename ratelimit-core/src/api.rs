@@ -14,6 +14,7 @@ mod crowdsec;
 mod entry_counter;
 mod event;
 mod history;
+mod keys;
 mod lists;
 mod live;
 mod lockout;
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::*, ban_filter::*, capture::*, challenge::*, clock::*, cluster::*, covering::*,
-    crowdsec::*, entry_counter::*, event::*, history::*, lists::*, live::*, lockout::*,
+    crowdsec::*, entry_counter::*, event::*, history::*, keys::*, lists::*, live::*, lockout::*,
     new_sources::*, packet::*, problem::*, program::*, runtime::*, setting::*, suggest::*,
     unenforced::*,
 };

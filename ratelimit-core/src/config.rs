@@ -24,6 +24,7 @@ mod exposed;
 mod file;
 mod history;
 pub(crate) mod interface;
+mod keys;
 mod limit;
 mod list;
 mod meant;

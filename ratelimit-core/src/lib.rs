@@ -23,6 +23,7 @@ pub mod geo;
 pub mod histogram;
 pub mod intent;
 pub mod ip_family;
+pub mod keys;
 pub mod limit;
 pub mod list_file;
 pub mod lists;

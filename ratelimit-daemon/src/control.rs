@@ -31,7 +31,7 @@ pub use self::{
     controller::{
         Controller, Reloads, Unkept,
         handle::{Handle, Unanswered},
-        metrics_port::Listeners,
+        port::Listeners,
     },
     enforcement::{
         enforcer::verify::{ByKind, Kind},

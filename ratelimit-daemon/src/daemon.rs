@@ -43,7 +43,7 @@ use crate::{
     ring,
     rtnetlink::Watch,
     systemd,
-    tasks::{cluster, crowdsec, events, links, protected, samples, traffic},
+    tasks::{cluster, crowdsec, events, keys, links, protected, samples, traffic},
     traffic_log::TrafficLog,
     user::User,
 };
@@ -72,6 +72,7 @@ pub struct Daemon {
     links: Watch,
     control: UnixSocket,
     metrics: control::Listeners,
+    keys: control::Listeners,
     config: Config,
     state_directory: PathBuf,
     socket: PathBuf,
@@ -145,6 +146,7 @@ impl Daemon {
         controller.note_start(start.texts, start.refused);
         controller.attach();
         let metrics = controller.serve_metrics();
+        let keys = controller.serve_keys();
         heap::give_back();
         Ok(Self {
             enforcing,
@@ -153,6 +155,7 @@ impl Daemon {
             links,
             control,
             metrics,
+            keys,
             config: start.config,
             state_directory: paths.state,
             socket,
@@ -206,6 +209,10 @@ impl Daemon {
             history.clone(),
             stop.clone(),
         ));
+        let keys = controller.keys().clone();
+        tasks.spawn(http::serve_keys(self.keys, keys, stop.clone()));
+        let banned = keys::ban_clients(controller.clone());
+        tasks.spawn(until(&stop, "a ban of a key space", banned));
         tasks.spawn(control::asked_as(
             "the counters, for the history",
             traffic::follow(history, controller.clone(), stop.clone()),

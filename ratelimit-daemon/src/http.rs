@@ -1,4 +1,4 @@
-//! The two listeners: the control socket, and the one that serves metrics to the network.
+//! The listeners: the control socket, that of keys, and the one that serves metrics to the network.
 
 mod answers;
 mod capture_api;
@@ -9,7 +9,9 @@ mod cross_origin;
 mod dashboard;
 mod event_api;
 mod history_api;
+mod key_api;
 mod list_api;
+mod listeners;
 mod metrics_api;
 mod metrics_listener;
 mod names;
@@ -20,4 +22,4 @@ mod serve;
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;
 pub use peer::Peer;
-pub use serve::serve_control;
+pub use serve::{serve_control, serve_keys};

@@ -12,6 +12,7 @@ pub mod datapath;
 mod directories;
 mod heap;
 pub mod http;
+pub mod keys;
 pub mod links;
 pub mod loader;
 pub mod lock;

@@ -12,6 +12,7 @@ use ratelimit_core::{
     },
     detection::Kind,
     exposition::{Exposition, Family, Format},
+    keys::Counts,
 };
 
 use crate::control::{Filling, Reconciliation, Snapshot, UNANSWERED};
@@ -35,6 +36,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     if let Some(status) = &snapshot.status.cluster {
         cluster(&mut to, status);
     }
+    keys(&mut to, &snapshot.keys);
     daemon::write(&mut to, snapshot);
     to.finish()
 }
@@ -169,6 +171,25 @@ fn detection(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_detected_limits_made")
         .help("Attacking sources that got an additional limit since the daemon started, by kind.")
         .each("kind", by_kind(&snapshot.limited));
+}
+
+fn keys(to: &mut Exposition, spaces: &[(String, Counts)]) {
+    let of = |count: fn(&Counts) -> u64| {
+        let spaces = spaces.iter();
+        spaces.map(move |(space, counts)| (space, count(counts)))
+    };
+    to.counter("ratelimit_keys_allowed")
+        .help("Requests of keys that obtained the whole amount, by key space.")
+        .each("space", of(|it| it.allowed));
+    to.counter("ratelimit_keys_refused")
+        .help("Requests of keys that obtained less than the amount, by key space.")
+        .each("space", of(|it| it.refused));
+    to.counter("ratelimit_keys_evicted")
+        .help("Keys that were forgotten because the key space was full.")
+        .each("space", of(|it| it.evicted));
+    to.gauge("ratelimit_keys_held")
+        .help("Keys with usage in a key space.")
+        .each("space", of(|it| it.held));
 }
 
 fn by_kind(counts: &BTreeMap<Kind, u64>) -> impl Iterator<Item = (&'static str, &u64)> {

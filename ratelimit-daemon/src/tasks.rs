@@ -5,6 +5,7 @@ pub mod cluster;
 mod connection;
 pub mod crowdsec;
 pub mod events;
+pub mod keys;
 pub mod links;
 pub mod protected;
 pub mod samples;

@@ -11,6 +11,7 @@ use crate::{
     client::SOCKET,
     cluster_arguments::ClusterVerb,
     completions, exit_code,
+    key_arguments::KeysVerb,
     lifetime::Lifetime,
     limit_arguments::LimitArguments,
     list_arguments::{ExportArguments, ImportArguments, ListsVerb},
@@ -140,6 +141,12 @@ pub enum Verb {
         #[command(subcommand)]
         verb: Option<ListsVerb>,
     },
+    /// Show or reset the usage of keys: users, tokens and URLs
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl keys top users\n  rlctl keys check users alice\n  rlctl keys reset users alice"
+    )]
+    Keys(KeysVerb),
     /// Show the verdict for packets from an address, and why
     Check(CheckArguments),
     /// Show the busiest sources

@@ -19,6 +19,7 @@ mod events;
 mod export;
 mod history;
 mod import;
+mod keys;
 mod limit;
 mod list;
 mod lists;
@@ -73,6 +74,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Lists {
             verb: Some(ListsVerb::Fetch(arguments)),
         } => lists::fetch::run(&arguments),
+        Verb::Keys(verb) => keys::run(&verb, client),
         Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top(arguments) => top::run(&arguments, client, output),
         Verb::Suggest(arguments) => suggest::run(&arguments, client, now),

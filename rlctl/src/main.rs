@@ -19,6 +19,7 @@ mod exit_code;
 mod failure;
 mod find_ssh_peer;
 mod input;
+mod key_arguments;
 mod keypress;
 mod lifetime;
 mod limit_arguments;

@@ -19,6 +19,8 @@ sources = ["203.0.113.0/24"]
 limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
 [history]
 watch = ["203.0.113.9"]
+[keys.users]
+limits = [{ requests = 15, per = "1s" }]
 "#;
 const FETCH: &str =
     "[list.none]\nurl = \"https://localhost:1/none\"\nfile = \"/nonexistent/none.txt\"\n";
@@ -62,6 +64,9 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("import $DIR/list.txt --list drop", "post", "/v1/import"),
     ("list lists", "get", "/v1/lists"),
     ("lists rm drop", "delete", "/v1/lists"),
+    ("keys top users", "get", "/v1/keys/{space}"),
+    ("keys check users alice", "post", "/v1/keys/check"),
+    ("keys reset users alice", "delete", "/v1/keys"),
     ("check 198.51.100.7", "get", "/v1/check/{address}"),
     (
         "check 203.0.113.9 --proto udp --dport 53",

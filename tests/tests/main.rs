@@ -51,6 +51,7 @@ mod interfaces;
 mod json;
 mod jumbo;
 mod jumbo_interface;
+mod keys;
 mod killed;
 mod link_layer;
 mod lists;

@@ -5,10 +5,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
+    Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest, BusyKey,
     CaptureRequest, Changed, Check, ClusterStatus, CursorNow, Detached, DiffRequest, Event,
-    EventRequest, ExportRequest, History, HistoryRequest, ImportRequest, Imported, LimitRequest,
-    LimitTarget, ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest,
+    EventRequest, ExportRequest, History, HistoryRequest, ImportRequest, Imported, KeyRequest,
+    KeyReset, KeyUsage, KeysRequest, LimitRequest, LimitTarget, ListTarget, ListView, LiveRequest,
+    ObtainAnswer, ObtainRequest, OneOrMany, PROBLEM_JSON, PacketRequest, PassAllRequest,
     PassAllStatus, PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest,
     Progress, ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow,
     Status, SuggestRequest, Suggested, TopDestinationsRequest, TopRequest, TopSource,
@@ -103,6 +104,19 @@ pub fn document() -> Value {
     api.post::<LimitRequest, Changed>("/v1/cluster/limits", "Set runtime limits on all nodes");
     api.delete::<LimitTarget, Changed>("/v1/cluster/limits", "Remove runtime limits on all nodes");
     api.post::<RevokeRequest, Revoked>("/v1/cluster/revoke", "Revoke a node on all nodes");
+    api.post::<OneOrMany<ObtainRequest>, OneOrMany<ObtainAnswer>>(
+        "/v1/obtain",
+        "Obtain requests of a key, or of several",
+    );
+    api.operation(
+        "get",
+        "/v1/forward-auth/{space}",
+        "Decide about a request that a proxy received: 204, or 429 with Retry-After",
+    )
+    .answers_nothing();
+    api.get::<KeysRequest, Vec<BusyKey>>("/v1/keys/{space}", "Keys closest to a limit");
+    api.post::<KeyRequest, KeyUsage>("/v1/keys/check", "Usage of a key");
+    api.delete::<KeyRequest, KeyReset>("/v1/keys", "Reset the usage of a key");
     api.post::<ApplyRequest, Applied>("/v1/apply", "Try a configuration for a limited time");
     api.operation("post", "/v1/confirm", "Confirm the configuration on trial")
         .answers::<Attempt>();

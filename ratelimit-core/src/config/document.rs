@@ -13,7 +13,7 @@ use super::{
     crowdsec::{self, Crowdsec},
     destination::{self, Destination},
     detection::{self, Detection},
-    history, interface,
+    history, interface, keys,
     limit::Group,
     list::{self, NamedList},
     model::{ClockWish, OnStop, Paths, Source, StateStore, default_metrics},
@@ -63,6 +63,7 @@ pub struct Document {
     pub snapshot: Option<At<snapshot::Snapshots>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
+    pub keys: keys::Located,
 }
 
 impl Document {
@@ -107,6 +108,9 @@ impl Document {
         set_table(&mut self.cluster, root, "cluster", cluster::read);
         self.lists
             .extend(root.take_table("list").map_or(vec![], list::read_all));
+        if let Some(keys) = root.take_table("keys") {
+            self.keys.read(keys);
+        }
         set_table(&mut self.metrics, root, "metrics", read_metrics);
         set_table(&mut self.history, root, "history", history::read);
         set_table(&mut self.snapshot, root, "snapshot", snapshot::read);

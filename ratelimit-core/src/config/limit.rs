@@ -113,6 +113,49 @@ pub fn read_section(mut section: Section<'_>) -> Option<At<LimitSpec>> {
     Some(At { value, spot })
 }
 
+/// Reads a limit of requests: `{ requests = 15, per = "1s" }`.
+pub fn read_requests(value: Value<'_>) -> Option<LimitSpec> {
+    const REQUESTS: &str = "{ requests = 15, per = \"1s\" }";
+    let mut section = value.table("a limit", REQUESTS)?;
+    let report = section.report;
+    let requests = section.require("requests", &format!("write {REQUESTS}"));
+    let requests = requests.and_then(|value| {
+        let count = value.integer("requests = 15")?;
+        if count < 1 {
+            let message = format!("an amount of {count} would refuse every request");
+            return value.refuse(message, "write at least 1");
+        }
+        Some(value.at(u64::try_from(count).unwrap_or(u64::MAX)))
+    });
+    let window = read_window(&mut section);
+    let algorithm: Option<Option<AlgorithmName>> =
+        section.take("algorithm").map(|value| value.choice());
+    let burst = section.take("burst");
+    let burst = burst.map(|value| {
+        let amount = requests.as_ref().map(|at| at.spot.clone());
+        let amount = amount.map(|spot| At {
+            value: (0, LimitUnit::Packets),
+            spot,
+        });
+        read_burst(&value, amount.as_ref())
+    });
+    section.finish();
+    let (amount, window, algorithm) = (requests?, window?, given(algorithm)?);
+    let burst = given(burst)?;
+    let counting = Counting {
+        algorithm,
+        burst: burst.as_ref().map(|burst| burst.value).unwrap_or_default(),
+        scope: Scope::Node,
+    };
+    // A request is counted as a packet is.
+    let unit = LimitUnit::Packets;
+    let spec = counting
+        .of(amount.value, unit, window)
+        .and_then(|algorithm| LimitSpec::new(amount.value, unit, window, algorithm));
+    let spec = spec.map_err(|error| explain(&error, unit, window));
+    report.accept(&amount.spot, spec)
+}
+
 /// Reads how nodes share the limit; `None` where they do not.
 fn read_shared(section: &mut Section<'_>) -> Option<Division> {
     let (scope, stated) = (section.take("scope"), section.take("division"));

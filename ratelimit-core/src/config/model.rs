@@ -24,6 +24,7 @@ use crate::{
     class::{Catalogue, Match},
     detection::{Kind, Rule, Rules},
     ip_family::{IpAddress, IpFamily},
+    keys::KeysConfig,
     limit::LimitSpec,
     new_sources::NewSources,
     policies::DEFAULT,
@@ -99,6 +100,8 @@ pub struct Config {
     pub crowdsec: Option<Crowdsec>,
     /// The cluster of this host, if any.
     pub cluster: Option<Cluster>,
+    /// The key spaces, and who may ask about them.
+    pub keys: KeysConfig,
 }
 
 impl Config {

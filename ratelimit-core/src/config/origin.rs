@@ -20,7 +20,7 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 16] = [
+const OPTIONAL: [(&str, &str, &str); 17] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("interface.*", "policy", "\"default\""),
@@ -37,6 +37,7 @@ const OPTIONAL: [(&str, &str, &str); 16] = [
     ("list.*", "allow_wide", "false"),
     ("crowdsec", "every", "\"10s\""),
     ("cluster", "period", "\"250ms\""),
+    ("keys.*", "capacity", "100_000"),
 ];
 
 /// Keys with secret values.
@@ -131,7 +132,10 @@ fn optional(settings: &[Setting]) -> Vec<(String, String)> {
         if let Some((third, _)) = rest[second.len()..].trim_start_matches('.').split_once('.') {
             tables.insert((format!("{first}.*.{third}"), format!("{table}.{third}")));
         }
-        tables.insert((format!("{first}.*"), table));
+        // A key of the outer table, such as `keys.listen`, is no table.
+        if rest.len() > second.len() {
+            tables.insert((format!("{first}.*"), table));
+        }
     }
     let defaults = OPTIONAL.iter().flat_map(|(pattern, key, value)| {
         let tables = tables.iter().filter(move |(kind, _)| kind == pattern);
@@ -439,6 +443,7 @@ mod tests {
         let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\ndestination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
                     subnet.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
                     crowdsec.url = \"/run/c\"\ncrowdsec.key_file = \"/k\"\n\
+                    keys.users.limits = [{ requests = 9, per = \"1s\" }]\n\
                     cluster.url = \"/run/r\"\ncluster.node = \"a\"\ncluster.secret_file = \"/s\"\n";
         let minimal = format!("{rest}[[interface]]\nname = \"eth0\"\n");
         let parse = |text: String| {

@@ -362,6 +362,17 @@ impl<'a> Value<'a> {
         read.into_iter().collect()
     }
 
+    /// Reads a copy of the value as a table, as [`table`](Self::table) does.
+    pub fn as_table(&self, title: impl Into<String>, example: &str) -> Option<Section<'a>> {
+        let copy = Self {
+            key: self.key.clone(),
+            spot: self.spot.clone(),
+            report: self.report,
+            content: self.content.clone(),
+        };
+        copy.table(title, example)
+    }
+
     /// The value as a table, which messages name `title`.
     pub fn table(self, title: impl Into<String>, example: &str) -> Option<Section<'a>> {
         let DeValue::Table(entries) = self.content else {

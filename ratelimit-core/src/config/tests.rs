@@ -12,6 +12,7 @@ mod destinations;
 mod detection;
 mod files;
 mod interfaces;
+mod keys;
 mod limits;
 mod lists;
 mod new_sources;

@@ -6,7 +6,7 @@
 
 pub mod command;
 pub mod handle;
-pub mod metrics_port;
+pub mod port;
 pub mod tick;
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use ratelimit_core::{
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use self::metrics_port::{Listeners, MetricsPort};
+use self::port::{Listeners, Port};
 use crate::{
     clock,
     control::{
@@ -30,7 +30,7 @@ use crate::{
         persistence::store::Store,
         reports::{
             progress::Progress,
-            troubles::{CONFIGURATION, SECRETS, STATE},
+            troubles::{CONFIGURATION, KEY_USAGE, SECRETS, STATE},
             workload::Workload,
         },
         sources::{
@@ -40,6 +40,7 @@ use crate::{
         state::{State, fallback_directory::FallbackDirectory, lockout, reconcile::Comparisons},
     },
     datapath::Datapath,
+    keys::Keys,
     protected::Protected,
 };
 
@@ -49,7 +50,10 @@ pub struct Controller {
     pub state: State,
     pub(crate) feeds: Feeds,
     pub(crate) interfaces: Interfaces,
-    pub(super) metrics_port: MetricsPort,
+    pub(super) metrics_port: Port,
+    pub(super) keys_port: Port,
+    /// The key spaces, which other threads answer about.
+    pub(crate) keys: Keys,
     /// Scans of sources, which run on a separate thread.
     pub(crate) scans: Scans,
     /// The progress of comparing the kernel with the state.
@@ -114,9 +118,11 @@ impl Controller {
     ) -> anyhow::Result<Self> {
         let history = History::restore(&store)?;
         let feeds = Feeds::restore(&config, &config.paths.state);
+        let (keys, unread) = Keys::open(&config);
         let progress = Progress::default();
         let until = feeds.pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
+        state.report(KEY_USAGE, unread);
         feeds.trials.report_end(&mut state.reports.journal);
         interfaces::follow_renames(&mut state);
         let is_running = state.enforcer.attachments().runs();
@@ -131,7 +137,9 @@ impl Controller {
         let mut controller = Self {
             feeds,
             interfaces: Interfaces::default(),
-            metrics_port: MetricsPort::default(),
+            metrics_port: Port::METRICS,
+            keys_port: Port::KEYS,
+            keys,
             scans: Scans {
                 history,
                 jobs: None,
@@ -297,11 +305,27 @@ impl Controller {
 
     /// Serves metrics on the configured address.
     pub(super) fn follow_metrics(&mut self) {
-        self.metrics_port.follow(&mut self.state);
+        let wanted = self.state.intent.config.metrics;
+        self.metrics_port.follow(wanted, &mut self.state);
+    }
+
+    /// Opens the configured port for keys, and returns the channel of listeners.
+    pub fn serve_keys(&mut self) -> Listeners {
+        let listeners = self.keys_port.listeners();
+        self.follow_keys();
+        listeners
+    }
+
+    fn follow_keys(&mut self) {
+        let config = &self.state.intent.config;
+        self.keys.follow(config);
+        let wanted = config.keys.listen;
+        self.keys_port.follow(wanted, &mut self.state);
     }
 
     /// Passes the configuration on to connections with other servers.
     pub(super) fn follow_config(&mut self) {
+        self.follow_keys();
         let config = &self.state.intent.config;
         self.feeds.crowdsec.wish(config.crowdsec.as_ref());
         self.feeds.cluster.wish(config.cluster.as_ref());

@@ -49,7 +49,7 @@ use super::{
     },
     capture_api, cross_origin,
     dashboard::{self, Audience},
-    event_api, list_api, metrics_api,
+    event_api, key_api, list_api, metrics_api,
     peer::Peer,
 };
 
@@ -78,6 +78,7 @@ impl ControlApi {
         Self {
             routes: TowerToHyperService::new(
                 routes(controller.clone())
+                    .merge(key_api::router(controller.keys().clone()))
                     .merge(metrics_api::router(controller.clone()))
                     .merge(dashboard::router(
                         controller.clone(),

@@ -1,11 +1,11 @@
-//! Serves metrics on whatever listener the controller hands over.
+//! Serves metrics and the dashboard to the network.
 
 use axum::Extension;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     dashboard::{self, Audience},
+    listeners::serve_each,
     metrics_api,
     serve::serve_read_only,
 };
@@ -17,36 +17,18 @@ use crate::{
 
 /// Serves on the last listener that came, until `stop`.
 pub async fn serve_metrics(
-    mut listeners: Listeners,
+    listeners: Listeners,
     controller: Handle,
     history: TrafficLog,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut serving: Option<CancellationToken> = None;
-    loop {
-        let listener = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            listener = listeners.recv() => listener,
-        };
-        let Some(listener) = listener else {
-            stop.cancelled().await;
-            return Ok(());
-        };
-        if let Some(serving) = serving.take() {
-            serving.cancel();
-        }
-        if let Some(listener) = listener {
-            listener.set_nonblocking(true)?;
-            let listener = TcpListener::from_std(listener)?;
-            let token = stop.child_token();
-            let dashboard =
-                dashboard::router(controller.clone(), history.clone(), Audience::Network)
-                    .layer(Extension(Streams::new(token.clone())));
-            let router = metrics_api::router(controller.clone())
-                .merge(dashboard)
-                .merge(dashboard::token::router(controller.clone()));
-            tokio::spawn(serve_read_only(listener, router, token.clone()));
-            serving = Some(token);
-        }
-    }
+    serve_each(listeners, stop, |listener, token| {
+        let dashboard = dashboard::router(controller.clone(), history.clone(), Audience::Network)
+            .layer(Extension(Streams::new(token.clone())));
+        let router = metrics_api::router(controller.clone())
+            .merge(dashboard)
+            .merge(dashboard::token::router(controller.clone()));
+        serve_read_only(listener, router, token)
+    })
+    .await
 }

@@ -31,14 +31,18 @@ use tracing::{debug, warn};
 use super::{
     connection_limit::{Seat, Seats},
     control_api::{ControlApi, too_many_connections},
+    key_api,
+    listeners::serve_each,
     names::Names,
     peer::Peer,
 };
-use crate::stream::Streams;
+use crate::{control::Listeners, keys::Keys, stream::Streams};
 
 /// Connections to the control socket that get the answer that there are too many, at a time; others
 /// are closed.
 const REFUSALS_MAX: usize = 16;
+/// Connections of applications and proxies that ask about keys.
+const OF_KEYS: usize = 4096;
 /// How long a client from the network may take to send the head of a request. Others have the
 /// duration of a connection: with a timer per request, the runtime would wake up for most of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -172,6 +176,56 @@ async fn network_connection(
     };
     let too_long = sleep(CONNECTION_TIMEOUT);
     connection(stream, service_fn(answer), KeepAlive::No, too_long, end).await;
+}
+
+/// Serves keys until `stop`, to trusted clients. Others are closed: they could spend the quota of
+/// users, and have clients banned.
+pub async fn serve_keys(
+    listeners: Listeners,
+    keys: Keys,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    serve_each(listeners, stop, |listener, stop| {
+        let (keys, ends) = (keys.clone(), stop.clone());
+        let seats = Arc::new(Semaphore::new(OF_KEYS));
+        let router = key_api::public_router(keys.clone());
+        let begin = move |stream: TcpStream, connections: &mut JoinSet<()>| {
+            let address = stream.peer_addr().ok();
+            if !address.is_some_and(|it| keys.is_trusted(it.ip())) {
+                debug!(
+                    ?address,
+                    "closed a connection that is not of a trusted proxy"
+                );
+                return;
+            }
+            let Ok(seat) = Arc::clone(&seats).try_acquire_owned() else {
+                debug!(?address, "closed a connection above the limit");
+                return;
+            };
+            // Answers are short, and the next request waits for them.
+            let _ = stream.set_nodelay(true);
+            connections.spawn(key_connection(stream, router.clone(), seat, ends.clone()));
+        };
+        let listener = Arc::new(listener);
+        let accept = move || {
+            let listener = Arc::clone(&listener);
+            async move { listener.accept().await }
+        };
+        serve(accept, begin, stop)
+    })
+    .await
+}
+
+async fn key_connection(
+    stream: TcpStream,
+    router: Router,
+    seat: OwnedSemaphorePermit,
+    stop: CancellationToken,
+) {
+    let router = TowerToHyperService::new(router);
+    let end = async { stop.cancelled().await };
+    connection(stream, router, KeepAlive::Yes, pending(), end).await;
+    drop(seat);
 }
 
 /// Passes accepted clients to `begin`. After `stop` it closes the listener, and ends when all

@@ -113,6 +113,7 @@ pub fn daemon_of(arguments: &str, answer: &Value) -> Daemon {
 }
 
 /// A command line of each verb, and what the daemon answers.
+#[expect(clippy::too_many_lines, reason = "a few lines per verb")]
 pub fn verbs() -> Vec<(&'static str, Value)> {
     let limit = json!({"packets": 1000, "per": "1s", "algorithm": "fixed-window"});
     let bucket = json!({"bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000, "match": "tcp-syn"});
@@ -160,6 +161,16 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "by": "root",
                 "origin": "manual", "decides": true}]}),
         ),
+        (
+            "keys top users",
+            json!([{"space": "users", "key": "alice", "limit": "15 requests per 1s", "capacity": 15, "used": 12, "clears_in_seconds": 0.4}]),
+        ),
+        (
+            "keys check users alice",
+            json!({"space": "users", "key": "alice", "limits": [{"limit": "15 requests per 1s", "capacity": 15, "used": 12, "clears_in_seconds": 0.4},
+                {"limit": "10000 requests per 1d", "capacity": 10_000, "used": 12, "clears_in_seconds": 80_000.0}]}),
+        ),
+        ("keys reset users alice", json!({"reset": true})),
         (
             "top",
             json!([{"source": "203.0.113.7", "policy": "default", "limit": state, "refused_packets": 12},

@@ -12,7 +12,23 @@ use super::say;
 use crate::{process, workspace};
 
 /// Packages that the tests run next to the daemon.
-const PACKAGES: [&[&str]; 3] = [&["crowdsec"], &["fail2ban"], REDIS];
+const PACKAGES: [&[&str]; 6] = [
+    &["crowdsec"],
+    &["fail2ban"],
+    REDIS,
+    NGINX,
+    &["caddy"],
+    HAPROXY,
+];
+/// With libraries that no other package installs.
+const NGINX: &[&str] = &["nginx", "libpcre2-8-0"];
+const HAPROXY: &[&str] = &[
+    "haproxy",
+    "liblua5.3-0",
+    "libopentracing-c-wrapper0",
+    "libopentracing1",
+    "libpcre2-8-0",
+];
 /// With its client, and libraries that no other package installs.
 const REDIS: &[&str] = &[
     "redis-server",
@@ -25,7 +41,7 @@ const REDIS: &[&str] = &[
 /// Servers for the floods, and the resolver of their clients, with libraries that no other package
 /// installs.
 const SERVERS: [&[&str]; 3] = [
-    &["nginx", "libpcre2-8-0"],
+    NGINX,
     &["nsd", "libevent-2.1-7", "libfstrm0", "libprotobuf-c1"],
     &[
         "unbound",

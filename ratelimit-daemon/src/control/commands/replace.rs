@@ -63,6 +63,10 @@ pub fn replace(
                 .map(str::to_owned),
         );
     }
+    let keys = controller.state.reports.troubles.of("keys");
+    if before.keys != controller.state.intent.config.keys {
+        changes.extend(keys.map(str::to_owned));
+    }
     changes.extend(diff::clock_change(&clock, &controller.state.clock()));
     let config = &controller.state.intent.config;
     lists.note(&mut controller.feeds.list_files, config);

@@ -12,6 +12,7 @@ use crate::{
             Controller,
             handle::{Handle, Unanswered},
         },
+        reports::troubles::KEY_USAGE,
         sources::snapshot::{self, Job, Taken},
     },
 };
@@ -41,7 +42,10 @@ pub async fn take_snapshot(controller: &Handle) -> Result<(), Unanswered> {
         Ok(taken) => on_blocking_thread(move || taken.discard()).await,
         Err(error) => Err(error),
     };
-    controller.call(NoteSnapshot(kept)).await
+    controller.call(NoteSnapshot(kept)).await?;
+    let keys = controller.keys().clone();
+    let saved = on_blocking_thread(move || keys.save()).await;
+    controller.call(NoteKeys(saved)).await
 }
 
 async fn on_blocking_thread<T: Send + 'static>(
@@ -87,6 +91,21 @@ impl Command for NoteSnapshot {
     }
 }
 
+/// Records whether the usage of keys was saved.
+struct NoteKeys(anyhow::Result<()>);
+
+impl Command for NoteKeys {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let error = self.0.err();
+        let error = error.map(|error| {
+            format!("{error:#}; a restart would reset usage of keys since it was last saved")
+        });
+        controller.state.report(KEY_USAGE, error);
+    }
+}
+
 /// Takes the last snapshot, when the daemon stops.
 pub struct TakeSnapshot;
 
@@ -101,5 +120,7 @@ impl Command for TakeSnapshot {
         let taken = job(controller).take("last");
         let kept = taken.and_then(Taken::keep);
         NoteSnapshot(kept).run(controller);
+        let saved = controller.keys.save();
+        NoteKeys(saved).run(controller);
     }
 }

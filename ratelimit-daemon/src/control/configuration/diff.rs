@@ -15,6 +15,7 @@ use ratelimit_core::{
     compile::keeps_state,
     config::{Config, Interface, PolicyConfig, Source, StateStore, tunnels},
     ip_family::IpFamily,
+    keys::KeysConfig,
     limit::LimitSpec,
     prefix::Prefix,
     quantity,
@@ -292,8 +293,40 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     let cluster = both.map(|it| it.cluster.as_ref());
     let goes = "removed; bans of other nodes and cluster-wide allows and limits end";
     lines.extend(difference("cluster", cluster, ["added", goes], changed));
+    lines.extend(key_changes(&before.keys, &after.keys));
     let label = |on_stop| format!("{on_stop:?}").to_lowercase();
     lines.extend(change("on_stop:", both, |it| it.on_stop, label));
+    lines
+}
+
+/// Describes the differences of key spaces.
+fn key_changes(before: &KeysConfig, after: &KeysConfig) -> Vec<String> {
+    let both = [before, after];
+    let off = |address| text_or(address, "off");
+    let mut lines: Vec<String> = change("keys: listen", both, |it| it.listen, off)
+        .into_iter()
+        .collect();
+    let trusted = prefix_changes(
+        "keys: trusted proxies",
+        &before.trusted_proxies,
+        &after.trusted_proxies,
+    );
+    lines.extend(trusted);
+    let names: BTreeSet<_> = both.iter().flat_map(|it| it.spaces.keys()).collect();
+    lines.extend(names.into_iter().filter_map(|name| {
+        let spaces = both.map(|it| it.spaces.get(name));
+        difference(&format!("keys {name}"), spaces, COMES_OR_GOES, |spaces| {
+            changed(spaces)?;
+            let texts = spaces.map(|it| {
+                let limits: Vec<String> = it.limits.iter().map(ToString::to_string).collect();
+                limits.join(", ")
+            });
+            if texts[0] == texts[1] {
+                return Some("changed".to_owned());
+            }
+            Some(format!("{} -> {}", texts[0], texts[1]))
+        })
+    }));
     lines
 }
 

@@ -12,13 +12,16 @@ use super::{
     Controller,
     command::{Asked, Command},
 };
-use crate::control::{
-    reports::{
-        busy::{Busy, BusyWith},
-        progress::Progress,
-        workload::Workload,
+use crate::{
+    control::{
+        reports::{
+            busy::{Busy, BusyWith},
+            progress::Progress,
+            workload::Workload,
+        },
+        sources::scanner::{self, Scanner},
     },
-    sources::scanner::{self, Scanner},
+    keys::Keys,
 };
 
 /// Requests that can wait for their turn.
@@ -68,6 +71,7 @@ pub struct Handle {
     progress: Progress,
     busy: Busy,
     workload: Workload,
+    keys: Keys,
 }
 
 /// Why the controller does not answer.
@@ -92,6 +96,11 @@ impl Handle {
     /// Returns the load of the controller, and the number of refused commands.
     pub const fn workload(&self) -> &Workload {
         &self.workload
+    }
+
+    /// Returns the key spaces, which answer without the controller.
+    pub const fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Answers a query when its turn comes.
@@ -179,6 +188,7 @@ impl Controller {
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.about.progress.clone(), Busy::default());
         let workload = self.about.workload.clone();
+        let keys = self.keys.clone();
         let writing = busy.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
@@ -198,6 +208,7 @@ impl Controller {
             progress,
             busy,
             workload,
+            keys,
         };
         Ok((handle, thread))
     }

@@ -66,6 +66,7 @@ use ratelimit_core::{
     },
     detection::Rules,
     intent::{Edit, Intent},
+    keys::KeysConfig,
     limit::{Algorithm, LimitSpec, LimitUnit},
     prefix::Prefix,
 };
@@ -570,6 +571,7 @@ fn config() -> Config {
         metrics: None,
         crowdsec: None,
         cluster: None,
+        keys: KeysConfig::default(),
     }
 }
 

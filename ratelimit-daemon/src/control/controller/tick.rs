@@ -18,6 +18,7 @@ impl Command for Tick {
             feeds,
             interfaces,
             metrics_port,
+            keys_port,
             comparisons,
             fallback,
             about,
@@ -27,6 +28,7 @@ impl Command for Tick {
         feeds.tick(state);
         interfaces.tick(state);
         metrics_port.tick(state);
+        keys_port.tick(state);
         FallbackDirectory::tick(fallback, state);
         state.catch_up();
         comparisons.begin(state);

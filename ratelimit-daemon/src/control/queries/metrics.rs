@@ -6,6 +6,7 @@ use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{EntryCounter, Refused, Status},
     detection::Kind,
+    keys::Counts,
 };
 
 use super::{stats, status};
@@ -58,6 +59,8 @@ pub struct Snapshot {
     pub commits: Commits,
     /// Changes in force that are not saved.
     pub unkept: Unkept,
+    /// Counters of key spaces, by name.
+    pub keys: Vec<(String, Counts)>,
     /// Data that needs no query.
     pub beside: Beside,
 }
@@ -131,6 +134,7 @@ pub(crate) fn metrics_snapshot(
         filling: controller.state.noted.filling,
         commits: controller.state.kept.store.commits().clone(),
         unkept: controller.count_unkept(),
+        keys: controller.keys.counts(),
         beside,
     })
 }

@@ -20,6 +20,8 @@ pub const DATABASE: &str = "database";
 pub const CONFIGURATION: &str = "configuration";
 /// All users can read a secret.
 pub const SECRETS: &str = "secrets";
+/// The usage of keys cannot be read or saved.
+pub const KEY_USAGE: &str = "key usage";
 /// The loader was stopped.
 pub const LOADER: &str = "loader";
 /// With these troubles, enforcement differs from the configuration, or will. They are logged as

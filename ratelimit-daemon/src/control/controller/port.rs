@@ -1,4 +1,4 @@
-//! The port for metrics. If it is in use, everything else works, and it is retried each second.
+//! A port that is served. If it is in use, everything else works, and it is retried each second.
 
 use std::{
     io,
@@ -12,9 +12,6 @@ use tracing::info;
 
 use crate::{clock, control::state::State};
 
-/// The name of the trouble that the port cannot be opened.
-const METRICS: &str = "metrics";
-
 /// How long to wait, with retries, for the previous listener to release the port.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 const TRY: Duration = Duration::from_millis(5);
@@ -22,14 +19,33 @@ const TRY: Duration = Duration::from_millis(5);
 /// Delivers listeners to the server; `None` closes the current one.
 pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
 
-#[derive(Default)]
-pub struct MetricsPort {
+/// A port, and the channel that delivers its listeners.
+pub struct Port {
+    /// The name of what is served, and of the trouble that the port cannot be opened.
+    what: &'static str,
+    /// What is unavailable without it.
+    lost: &'static str,
     wanted: Option<SocketAddr>,
     is_bound: bool,
     listeners: Option<mpsc::UnboundedSender<Option<TcpListener>>>,
 }
 
-impl MetricsPort {
+impl Port {
+    /// The port for metrics.
+    pub const METRICS: Self = Self::new("metrics", "metrics and /healthz are unavailable");
+    /// The port for keys.
+    pub const KEYS: Self = Self::new("keys", "applications and proxies cannot ask about keys");
+
+    const fn new(what: &'static str, lost: &'static str) -> Self {
+        Self {
+            what,
+            lost,
+            wanted: None,
+            is_bound: false,
+            listeners: None,
+        }
+    }
+
     /// Returns the channel that will deliver the listeners.
     pub fn listeners(&mut self) -> Listeners {
         let (sender, listeners) = mpsc::unbounded_channel();
@@ -38,10 +54,10 @@ impl MetricsPort {
     }
 
     /// Listens on the configured address, and reports failures.
-    pub fn follow(&mut self, state: &mut State) {
+    pub fn follow(&mut self, wanted: Option<SocketAddr>, state: &mut State) {
         if self.listeners.is_some() {
-            let trouble = self.open(state.intent.config.metrics);
-            state.report(METRICS, trouble);
+            let trouble = self.open(wanted);
+            state.report(self.what, trouble);
         }
     }
 
@@ -68,14 +84,15 @@ impl MetricsPort {
             Ok(Some(listener)) => {
                 let address = listener.local_addr().ok().or(wanted);
                 let address = address.map(|it| it.to_string());
-                info!(address, "serving metrics");
+                info!(address, "serving {}", self.what);
                 self.hand_over(Some(listener));
                 self.is_bound = true;
                 None
             }
             Err(error) => wanted.map(|address| {
                 let hint = hint(address, &error);
-                format!("listening on {address}: {error}{hint}; metrics and /healthz are unavailable; retrying every second")
+                let lost = self.lost;
+                format!("listening on {address}: {error}{hint}; {lost}; retrying every second")
             }),
         }
     }
@@ -90,7 +107,7 @@ impl MetricsPort {
     /// Retries to open the port.
     pub fn tick(&mut self, state: &mut State) {
         if self.wanted.is_some() && !self.is_bound {
-            self.follow(state);
+            self.follow(self.wanted, state);
         }
     }
 }
@@ -116,9 +133,9 @@ mod tests {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let wanted = other.local_addr().unwrap();
         let (sender, mut listeners) = mpsc::unbounded_channel();
-        let mut port = MetricsPort {
+        let mut port = Port {
             listeners: Some(sender),
-            ..MetricsPort::default()
+            ..Port::METRICS
         };
         assert!(
             port.open(Some(wanted))
@@ -137,9 +154,9 @@ mod tests {
     #[test]
     fn the_port_is_kept_where_only_the_address_is_another_one() {
         let (sender, mut listeners) = mpsc::unbounded_channel();
-        let mut port = MetricsPort {
+        let mut port = Port {
             listeners: Some(sender),
-            ..MetricsPort::default()
+            ..Port::METRICS
         };
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let here = first.local_addr().unwrap();

@@ -1,0 +1,267 @@
+//! The key of a request that a proxy asks about.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use crate::diagnostic::Problem;
+
+use super::KEY_BYTES_MAX;
+
+/// Separates the parts of a key. No header contains it.
+const SEPARATOR: char = '\n';
+
+/// A part of a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Part {
+    /// The address of the client.
+    Client,
+    /// The value of a header.
+    Header(String),
+    /// The value of a cookie.
+    Cookie(String),
+    /// What a template takes of the path. Other requests are not limited.
+    Path(PathTemplate),
+}
+
+/// A template of paths: `/api/{}/...`. `{}` takes a segment, and `...` matches the rest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathTemplate {
+    segments: Vec<Segment>,
+    has_rest: bool,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Segment {
+    Fixed(String),
+    Taken,
+}
+
+/// What a proxy says of a request.
+pub trait Request {
+    /// Returns the value of a header, if it is text.
+    fn header(&self, name: &str) -> Option<&str>;
+
+    /// Returns the path and query of the request.
+    fn target(&self) -> Option<&str>;
+
+    /// Returns the address of the client.
+    fn client(&self) -> Option<IpAddr>;
+}
+
+/// Returns the key of a request, or `None` if it is not limited. A request without the header or
+/// cookie, or with one that is too long, counts for its client: leaving it out gives nobody more.
+pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
+    let mut key = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            key.push(SEPARATOR);
+        }
+        let value = match part {
+            Part::Client => Some(client(request)),
+            Part::Header(name) => request.header(name).and_then(fitting).map(str::to_owned),
+            Part::Cookie(name) => {
+                let cookies = request.header("cookie").unwrap_or_default();
+                cookie(cookies, name).and_then(fitting).map(str::to_owned)
+            }
+            Part::Path(template) => Some(template.take(request.target()?)?),
+        };
+        key.push_str(&value.unwrap_or_else(|| client(request)));
+    }
+    if key.len() <= KEY_BYTES_MAX {
+        Some(key)
+    } else {
+        Some(client(request))
+    }
+}
+
+fn fitting(value: &str) -> Option<&str> {
+    (!value.is_empty() && value.len() <= KEY_BYTES_MAX).then_some(value)
+}
+
+fn client(request: &impl Request) -> String {
+    let client = request.client().map(|it| it.to_string());
+    format!("client {}", client.as_deref().unwrap_or("unknown"))
+}
+
+/// Returns the value of a cookie (RFC 6265, section 5.4).
+fn cookie<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
+    let pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
+    let mut own = pairs.filter(|(key, _)| key.trim() == name);
+    own.next().map(|(_, value)| value.trim())
+}
+
+impl PathTemplate {
+    /// Returns the segments that the template takes of a path, or the template if it takes none.
+    fn take(&self, target: &str) -> Option<String> {
+        let path = target.split(['?', '#']).next().unwrap_or_default();
+        let path = segments(path);
+        let is_length = path.len() == self.segments.len();
+        if !(is_length || self.has_rest && path.len() > self.segments.len()) {
+            return None;
+        }
+        let mut taken = Vec::new();
+        for (segment, own) in self.segments.iter().zip(&path) {
+            match segment {
+                Segment::Fixed(text) if text != own => return None,
+                Segment::Fixed(_) => {}
+                Segment::Taken => taken.push(own.as_str()),
+            }
+        }
+        if taken.is_empty() {
+            return Some(self.to_string());
+        }
+        Some(taken.join("/"))
+    }
+}
+
+/// Returns the segments of a path as a server reads them: decoded, without empty ones and dots.
+fn segments(path: &str) -> Vec<String> {
+    let mut segments = Vec::new();
+    for segment in decode(path).split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            other => segments.push(other.to_owned()),
+        }
+    }
+    segments
+}
+
+/// Decodes `%41`. Anything else stays as it is.
+fn decode(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => bytes.push(*first),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl FromStr for PathTemplate {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let hint =
+            "write for example \"/api/{}/...\": `{}` takes a segment, `...` matches the rest";
+        let refuse = |message: String| Err(Problem::new(message, hint));
+        let Some(path) = text.strip_prefix('/') else {
+            return refuse(format!("the path `{text}` does not begin with /"));
+        };
+        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let has_rest = parts.last() == Some(&"...");
+        if has_rest {
+            parts.pop();
+        }
+        let is_odd =
+            |part: &&str| *part == "..." || *part != "{}" && part.contains(['{', '}', '?']);
+        if let Some(odd) = parts.iter().copied().find(|part| is_odd(part)) {
+            return refuse(format!("the path `{text}` cannot have `{odd}` there"));
+        }
+        let segments = parts.into_iter().map(|part| match part {
+            "{}" => Segment::Taken,
+            text => Segment::Fixed(text.to_owned()),
+        });
+        Ok(Self {
+            segments: segments.collect(),
+            has_rest,
+        })
+    }
+}
+
+impl fmt::Display for PathTemplate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match segment {
+                Segment::Fixed(text) => write!(formatter, "/{text}")?,
+                Segment::Taken => formatter.write_str("/{}")?,
+            }
+        }
+        match (self.has_rest, self.segments.is_empty()) {
+            (true, _) => formatter.write_str("/..."),
+            (false, true) => formatter.write_str("/"),
+            (false, false) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Asked {
+        headers: BTreeMap<&'static str, &'static str>,
+        target: &'static str,
+    }
+
+    impl Request for Asked {
+        fn header(&self, name: &str) -> Option<&str> {
+            self.headers.get(name).copied()
+        }
+
+        fn target(&self) -> Option<&str> {
+            Some(self.target)
+        }
+
+        fn client(&self) -> Option<IpAddr> {
+            Some([192, 0, 2, 1].into())
+        }
+    }
+
+    #[test]
+    fn a_template_takes_segments_of_the_path_that_a_server_would_read() {
+        for (template, target, key) in [
+            ("/api/{}/...", "/api/alice/orders?page=2", Some("alice")),
+            ("/api/{}/...", "/api/alice", Some("alice")),
+            ("/api/{}/...", "/api", None),
+            ("/api/{}", "/api/alice/orders", None),
+            ("/{}/of/{}", "/a/of/b", Some("a/b")),
+            ("/login", "/login?user=1", Some("/login")),
+            ("/login", "//x/%2e%2e/./log%69n/", Some("/login")),
+            ("/login", "/logout", None),
+            ("/...", "/any/thing", Some("/...")),
+            ("/", "/", Some("/")),
+        ] {
+            let template: PathTemplate = template.parse().unwrap();
+            let asked = Asked {
+                target,
+                ..Asked::default()
+            };
+            let taken = super::key(&[Part::Path(template.clone())], &asked);
+            assert_eq!(taken.as_deref(), key, "{template} {target}");
+        }
+        for wrong in ["api", "/a/.../b", "/a{}", "/a?b"] {
+            assert!(wrong.parse::<PathTemplate>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_the_header_or_cookie_counts_for_its_client() {
+        let parts = [Part::Header("x-user".to_owned())];
+        let mut asked = Asked::default();
+        let by_client = Some("client 192.0.2.1".to_owned());
+        assert_eq!(key(&parts, &asked), by_client);
+        asked.headers.insert("x-user", "");
+        assert_eq!(key(&parts, &asked), by_client);
+        let long: &str = "x".repeat(KEY_BYTES_MAX + 1).leak();
+        asked.headers.insert("x-user", long);
+        assert_eq!(key(&parts, &asked), by_client);
+        asked.headers.insert("x-user", "alice");
+        assert_eq!(key(&parts, &asked).as_deref(), Some("alice"));
+        asked
+            .headers
+            .insert("cookie", "a=1; session=s3; xsession=4");
+        let parts = [Part::Cookie("session".to_owned()), Part::Client];
+        assert_eq!(key(&parts, &asked).as_deref(), Some("s3\nclient 192.0.2.1"));
+    }
+}

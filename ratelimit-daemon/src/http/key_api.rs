@@ -1,0 +1,148 @@
+//! Requests of applications and proxies about keys, answered without the controller.
+
+use std::net::IpAddr;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use ratelimit_core::{
+    api::{KeyRequest, KeyReset, KeysRequest, ObtainRequest, OneOrMany, REQUEST_BYTES_MAX},
+    keys,
+};
+
+use super::answers::{Body, Failure, Parameters};
+use crate::keys::Keys;
+
+/// The keys that are listed unless the request says it.
+const TOP_DEFAULT: usize = 20;
+/// The most keys that are listed.
+const TOP_MAX: usize = 10_000;
+
+/// What applications and proxies may ask.
+pub fn public_router(keys: Keys) -> Router {
+    Router::new()
+        .route("/v1/obtain", post(obtain))
+        .route("/v1/forward-auth/{space}", any(forward_auth))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(keys)
+}
+
+/// What the control socket serves.
+pub fn router(keys: Keys) -> Router {
+    let own = Router::new()
+        .route("/v1/keys", axum::routing::delete(reset))
+        .route("/v1/keys/check", post(check))
+        .route("/v1/keys/{space}", get(top))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(keys.clone());
+    public_router(keys).merge(own)
+}
+
+async fn obtain(
+    State(keys): State<Keys>,
+    Body(request): Body<OneOrMany<ObtainRequest>>,
+) -> Result<Response, Failure> {
+    match request {
+        OneOrMany::One(request) => {
+            let answers = keys.obtain(&[request])?;
+            Ok(Json(answers.first()).into_response())
+        }
+        OneOrMany::Many(requests) => Ok(Json(keys.obtain(&requests)?).into_response()),
+    }
+}
+
+/// Answers 204 or 429 about the request that the headers describe.
+async fn forward_auth(
+    State(keys): State<Keys>,
+    Path(space): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let request = Forwarded {
+        client: client_of(&headers, &keys),
+        headers: &headers,
+    };
+    let Some(decision) = keys.decide(&space, &request)? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let mut fields = HeaderMap::new();
+    let mut insert = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            fields.insert(name, value);
+        }
+    };
+    insert(
+        "ratelimit-policy",
+        keys::rate_limit_policy(&space, &decision.levels),
+    );
+    insert("ratelimit", keys::rate_limit(&space, &decision.levels));
+    if decision.obtained.amount > 0 {
+        return Ok((StatusCode::NO_CONTENT, fields).into_response());
+    }
+    if let Some(after) = decision.obtained.retry_after {
+        fields.insert(RETRY_AFTER, keys::retry_after_seconds(after).into());
+    }
+    Ok((StatusCode::TOO_MANY_REQUESTS, fields).into_response())
+}
+
+async fn top(
+    State(keys): State<Keys>,
+    Path(space): Path<String>,
+    Parameters(request): Parameters<KeysRequest>,
+) -> Result<Response, Failure> {
+    let count = request.count.unwrap_or(TOP_DEFAULT);
+    if count == 0 || count > TOP_MAX {
+        let error = format!("the count {count} is not between 1 and {TOP_MAX}");
+        return Err(Failure::bad_request(error));
+    }
+    Ok(Json(keys.top(&space, count)?).into_response())
+}
+
+async fn check(
+    State(keys): State<Keys>,
+    Body(request): Body<KeyRequest>,
+) -> Result<Response, Failure> {
+    Ok(Json(keys.check(&request.space, &request.key)?).into_response())
+}
+
+async fn reset(
+    State(keys): State<Keys>,
+    Body(request): Body<KeyRequest>,
+) -> Result<Response, Failure> {
+    let reset = keys.reset(&request.space, &request.key)?;
+    Ok(Json(KeyReset { reset }).into_response())
+}
+
+/// A request that a proxy describes with `X-Forwarded-For` and `X-Forwarded-Uri`.
+struct Forwarded<'h> {
+    headers: &'h HeaderMap,
+    client: Option<IpAddr>,
+}
+
+impl keys::Request for Forwarded<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn target(&self) -> Option<&str> {
+        keys::Request::header(self, "x-forwarded-uri")
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+}
+
+/// Returns the last address of `X-Forwarded-For` that is no trusted proxy: those before it are what
+/// the client claims.
+fn client_of(headers: &HeaderMap, keys: &Keys) -> Option<IpAddr> {
+    let values = headers.get_all("x-forwarded-for").into_iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let addresses = values.flat_map(|value| value.split(','));
+    let addresses: Vec<IpAddr> = addresses.filter_map(|it| it.trim().parse().ok()).collect();
+    let mut untrusted = addresses.iter().rev().filter(|it| !keys.is_trusted(**it));
+    untrusted.next().or(addresses.first()).copied()
+}

@@ -1,0 +1,324 @@
+//! Limits of users, tokens and URLs: through real proxies, in bulk, and over restarts.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use ratelimit_tests::{
+    Lab, debian, require_command, require_package, require_root, service::Service, wait_until,
+};
+
+/// Requests pass by it, and all others are refused until the test is over.
+const USERS: &str = "[policy.default]\nlimits = []\n[keys]\nlisten = \"127.0.0.1:9180\"\n[keys.users]\nlimits = [{ requests = 15, per = \"1h\" }]\nkey = { header = \"X-User\" }\n";
+
+#[test]
+fn nginx_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
+    require_root!();
+    require_command!("curl");
+    require_package!("nginx");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, USERS).unwrap();
+    let config = format!(
+        "daemon off;\nerror_log stderr;\npid {0}/nginx.pid;\nevents {{}}\nhttp {{\naccess_log off;\n\
+         client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c; uwsgi_temp_path {0}/d; scgi_temp_path {0}/e;\n\
+         upstream ratelimit {{ server 127.0.0.1:9180; keepalive 16; }}\n\
+         server {{ listen 8080; include {1}; location / {{ auth_request /_ratelimit; root {0}/www; }} }} }}\n",
+        service.path("").display(),
+        contrib("nginx.conf"),
+    );
+    fs::create_dir_all(service.path("www")).unwrap();
+    fs::write(service.path("www/index.html"), "hello").unwrap();
+    fs::write(service.path("nginx.conf"), config).unwrap();
+    let mut nginx = program(&service, "nginx", "usr/sbin/nginx");
+    nginx.arg("-c").arg(service.path("nginx.conf"));
+    let _proxy = Proxy::started(&service, nginx);
+    check_users(&service);
+}
+
+#[test]
+fn caddy_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
+    require_root!();
+    require_command!("curl");
+    require_package!("caddy");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, USERS).unwrap();
+    let config = format!(
+        "{{\n\tadmin off\n}}\nimport {}\nhttp://:8080 {{\n\timport ratelimit\n\trespond hello\n}}\n",
+        contrib("ratelimit.caddy"),
+    );
+    fs::write(service.path("Caddyfile"), config).unwrap();
+    let mut caddy = program(&service, "caddy", "usr/bin/caddy");
+    caddy
+        .args(["run", "--config"])
+        .arg(service.path("Caddyfile"));
+    caddy.env("HOME", service.path(""));
+    let _proxy = Proxy::started(&service, caddy);
+    check_users(&service);
+}
+
+#[test]
+fn haproxy_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
+    require_root!();
+    require_command!("curl");
+    require_package!("haproxy");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, USERS).unwrap();
+    let config = format!(
+        "global\n  lua-load {}\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 10s\n  timeout server 10s\n\
+         frontend web\n  bind 127.0.0.1:8080\n  http-request lua.ratelimit users\n  http-request return status 200 content-type text/plain string hello\n",
+        contrib("haproxy.lua"),
+    );
+    fs::write(service.path("haproxy.cfg"), config).unwrap();
+    let mut haproxy = program(&service, "haproxy", "usr/sbin/haproxy");
+    haproxy
+        .arg("-db")
+        .arg("-f")
+        .arg(service.path("haproxy.cfg"));
+    let _proxy = Proxy::started(&service, haproxy);
+    check_users(&service);
+}
+
+#[test]
+fn workers_that_obtain_in_bulk_get_no_more_than_the_limit() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    // The shorter windows have room for all, however long the test takes.
+    let limits = "[policy.default]\nlimits = []\n[keys.jobs]\nlimits = [{ requests = 5000, per = \"1m\" }, \
+        { requests = 4000, per = \"1h\", algorithm = \"sliding-window\" }, { requests = 3000, per = \"1d\", algorithm = \"token-bucket\" }, \
+        { requests = 1000, per = \"7d\", algorithm = \"sliding-log\" }, { requests = 700, per = \"31d\" }]\n";
+    let mut service = Service::started(&lab, limits).unwrap();
+    let sum = AtomicU64::new(0);
+    let bulk: Vec<Value> = (1..=40)
+        .map(|amount| json!({"space": "jobs", "key": "tenant", "amount": amount % 7 + 1, "mode": "some"}))
+        .collect();
+    let bulk = Value::from(bulk).to_string();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    for answer in obtain(&service, &bulk).as_array().unwrap() {
+                        sum.fetch_add(answer["obtained"].as_u64().unwrap(), Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(sum.load(Relaxed), 700);
+    let other = json!({"space": "jobs", "key": "other", "amount": 600}).to_string();
+    assert_eq!(obtain(&service, &other)["remaining"], 100);
+    // A restart and a reload of another amount keep it.
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert_eq!(obtain(&service, &bulk)[0]["obtained"], 0);
+    assert_eq!(obtain(&service, &other)["obtained"], 0);
+    let said = service.reload(&limits.replace("700", "900")).unwrap();
+    assert!(said.contains("keys jobs: 5000 requests per 1m, "), "{said}");
+    assert_eq!(obtain(&service, &other)["obtained"], 0);
+    let some = json!({"space": "jobs", "key": "tenant", "amount": 999, "mode": "some"});
+    assert_eq!(obtain(&service, &some.to_string())["obtained"], 200);
+    let checked = service
+        .rlctl_ok(&["keys", "check", "jobs", "tenant"])
+        .unwrap();
+    assert!(checked.contains("900 requests per 31d"), "{checked}");
+    assert!(
+        service
+            .metrics()
+            .unwrap()
+            .contains("ratelimit_keys_held{space=\"jobs\"} 2\n")
+    );
+    // One that is reset begins anew; a damaged file is named, and not used.
+    service
+        .rlctl_ok(&["keys", "reset", "jobs", "other"])
+        .unwrap();
+    assert_eq!(obtain(&service, &other)["obtained"], 600);
+    service.stop("-TERM").unwrap();
+    let file = service.path("state/keys.usage");
+    let damaged = fs::read_to_string(&file)
+        .unwrap()
+        .replace("\"tenant\"", "\"tenanT\"");
+    fs::write(&file, damaged).unwrap();
+    service.start().unwrap();
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("keys.usage cannot be used: it is damaged"),
+        "{status}"
+    );
+    assert_eq!(obtain(&service, &other)["obtained"], 600);
+}
+
+#[test]
+fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let config = USERS.replace(
+        "listen = ",
+        "trusted_proxies = [\"127.0.0.0/8\", \"198.51.100.0/24\"]\nlisten = ",
+    ) + "on_refused = { after = 5, within = \"1h\", ban = \"2h\" }\n";
+    let service = Service::started(&lab, &config).unwrap();
+    let ask = |client: &str| {
+        let mut curl = service.inside(Path::new("curl"));
+        curl.args([
+            "--silent",
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{http_code}",
+        ]);
+        curl.args([
+            "--header",
+            &format!("X-Forwarded-For: 192.0.2.99, {client}"),
+        ]);
+        curl.args([
+            "--header",
+            "X-User: mallory",
+            "http://127.0.0.1:9180/v1/forward-auth/users",
+        ]);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    for _ in 0..15 {
+        assert_eq!(ask("203.0.113.1"), "204");
+    }
+    for proxies in ["198.51.100.7", "127.0.0.1"] {
+        // The client before the proxy is counted.
+        assert_eq!(ask(proxies), "429");
+    }
+    let bans = || service.rlctl_ok(&["list", "bans"]).unwrap();
+    for _ in 0..4 {
+        assert_eq!(ask("203.0.113.9"), "429");
+    }
+    assert!(!bans().contains("203.0.113.9"));
+    assert_eq!(ask("203.0.113.9"), "429");
+    wait_until("the ban", || bans().contains("203.0.113.9"));
+    for _ in 0..3 {
+        assert_eq!(ask("198.51.100.7"), "429");
+    }
+    wait_until("the ban of the client before the proxy", || {
+        bans().contains("192.0.2.99")
+    });
+    let bans = bans();
+    assert!(
+        bans.contains("keys/users") && bans.contains("refused 5 times by [keys.users]"),
+        "{bans}"
+    );
+    for proxy in ["198.51.100.7", "127.0.0.1"] {
+        assert!(!bans.contains(proxy), "{bans}");
+    }
+}
+
+fn obtain(service: &Service, body: &str) -> Value {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--unix-socket"])
+        .arg(service.path("run/control.sock"));
+    curl.args([
+        "--header",
+        "content-type: application/json",
+        "--data",
+        body,
+        "http://localhost/v1/obtain",
+    ]);
+    serde_json::from_slice(&curl.output().unwrap().stdout).unwrap()
+}
+
+/// What every proxy has to do: 15 requests of each user, and 429 with the fields behind them.
+fn check_users(service: &Service) {
+    for user in ["alice", "bob"] {
+        let header = format!("X-User: {user}");
+        for request in 1..=15 {
+            let answer = curl(service, &["--header", &header]);
+            assert!(
+                answer.starts_with("HTTP/1.1 200"),
+                "{user} {request}: {answer}"
+            );
+        }
+        let answer = curl(service, &["--header", &header]);
+        assert!(answer.starts_with("HTTP/1.1 429"), "{user}: {answer}");
+        let field = |name: &str| {
+            let mut lines = answer.lines();
+            let line =
+                lines.find_map(|line| line.to_lowercase().strip_prefix(name).map(str::to_owned));
+            line.unwrap_or_else(|| panic!("no {name} in {answer}"))
+        };
+        assert_eq!(field("ratelimit-policy: "), "\"users\";q=15;w=3600");
+        assert!(
+            field("ratelimit: ").starts_with("\"users\";r=0;t="),
+            "{answer}"
+        );
+        let after: u64 = field("retry-after: ").parse().unwrap();
+        assert!((3000..=3600).contains(&after), "{after}");
+    }
+    let top = service.rlctl_ok(&["keys", "top", "users"]).unwrap();
+    assert!(top.contains("alice") && top.contains("bob"), "{top}");
+}
+
+fn curl(service: &Service, arguments: &[&str]) -> String {
+    let mut curl = service.inside(Path::new("curl"));
+    curl.args([
+        "--silent",
+        "--include",
+        "--http1.1",
+        "http://127.0.0.1:8080/index.html",
+    ]);
+    let output = curl.args(arguments).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn contrib(file: &str) -> String {
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/keys");
+    contrib
+        .join(file)
+        .canonicalize()
+        .unwrap()
+        .display()
+        .to_string()
+}
+
+/// Returns a program of a package, with the libraries beside it.
+fn program(service: &Service, package: &str, path: &str) -> Command {
+    let directory = debian::directory(package);
+    let mut command = service.inside(&directory.join(path));
+    let libraries = directory.join("usr/lib/x86_64-linux-gnu");
+    command.env("LD_LIBRARY_PATH", libraries);
+    command
+}
+
+/// A proxy that is killed when this is dropped.
+struct Proxy(Child);
+
+impl Proxy {
+    /// Starts a proxy, and waits until its port takes connections.
+    fn started(service: &Service, mut command: Command) -> Self {
+        let log = fs::File::create(service.path("proxy.log")).unwrap();
+        command
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().unwrap())
+            .stdout(log);
+        let mut proxy = Self(command.spawn().unwrap());
+        wait_until("the proxy", || {
+            let log = || fs::read_to_string(service.path("proxy.log")).unwrap();
+            assert!(proxy.0.try_wait().unwrap().is_none(), "{}", log());
+            let connect = service
+                .inside(Path::new("bash"))
+                .args(["-c", "exec 3<>/dev/tcp/127.0.0.1/8080"])
+                .stderr(Stdio::null())
+                .status();
+            connect.unwrap().success()
+        });
+        proxy
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let id = self.0.id().to_string();
+        let _ = Command::new("kill").arg(id).status();
+        let _ = self.0.wait();
+    }
+}
