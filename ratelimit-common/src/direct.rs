@@ -29,11 +29,13 @@ pub enum Direct {
     Capture,
     /// The time, in tests.
     ManualClock,
+    /// The tunnels that are looked into.
+    Tunnels,
 }
 
 impl Direct {
     /// The names of the maps, by their numbers.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "SETTINGS",
         "FILTER_V4",
         "EMPTY",
@@ -44,6 +46,7 @@ impl Direct {
         "CHALLENGE_TAKEN",
         "CAPTURE",
         "MANUAL_CLOCK",
+        "TUNNELS",
     ];
 }
 

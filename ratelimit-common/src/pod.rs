@@ -85,6 +85,8 @@ unsafe impl Pod for Settings {}
 // SAFETY: as above.
 unsafe impl Pod for Share {}
 // SAFETY: as above.
+unsafe impl Pod for crate::parse::Tunnels {}
+// SAFETY: as above.
 unsafe impl Pod for SourceKey<Ipv4> {}
 // SAFETY: as above.
 unsafe impl Pod for SourceKey<Ipv6> {}

@@ -526,6 +526,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
+        tunnels: intent.config.source.tunnels,
         challenge,
         interfaces: interfaces(policies, &intent.config),
         settings: settings(policies, intent, &challenge),

@@ -163,9 +163,6 @@ pub struct MapPlan {
     pub ipv4_prefix: u8,
     /// Leading bits of an IPv6 source, 1 to 128.
     pub ipv6_prefix: u8,
-    /// The number of the tunnels that are looked into.
-    #[serde(default)]
-    pub tunnels: u64,
     /// Sources of each family.
     pub capacity: u32,
     /// The sliding logs, and the table of the store `compact`.

@@ -26,6 +26,7 @@ use crate::{
     frame, headers, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
+    settings::settings,
 };
 
 /// Copies the packet of `context` if it is dropped, or would be, and matches the capture.
@@ -87,7 +88,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     if capture.has_all_sources() {
         return true;
     }
-    let inner = headers::inner(context);
+    let inner = headers::inner(context, settings().generation());
     let context = XdpContext::new(context);
     let (mut cursor, _) = frame::again(&context);
     match parse::network(&mut cursor, interface::link_layer(), inner) {

@@ -308,7 +308,7 @@ subprogram! {
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
         let source = on_stack(source);
         // Packets inside a tunnel are not answered.
-        if headers::inner(context) != Inner::NONE {
+        if headers::inner(context, settings.generation()) != Inner::NONE {
             return challenge::standing(&source, now, &state);
         }
         let packet = XdpContext::new(context);
@@ -340,7 +340,7 @@ subprogram! {
         let Some(of_cpu) = OF_CPU.first_ptr() else {
             return false;
         };
-        if headers::inner(context) != Inner::NONE {
+        if headers::inner(context, settings.generation()) != Inner::NONE {
             return false;
         }
         let packet = XdpContext::new(context);

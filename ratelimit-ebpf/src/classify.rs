@@ -7,27 +7,19 @@ use ratelimit_common::{
     parse::{Inner, transport::UpperLayer},
 };
 
-use crate::{
-    frame,
-    headers::{found_inner, inner},
-    tables::KernelTables,
-};
+use crate::{frame, headers::found_inner, tables::KernelTables};
 
 subprogram! {
     /// [`classify::classify`].
     pub fn classify_packet(
         context: *mut xdp_md,
         upper: UpperLayer,
-        asks_headers: bool,
-        asks_destination: bool,
+        wanted: Wanted,
         policy: u32,
+        inner: Inner,
     ) -> Classified {
-        let wanted = Wanted {
-            headers: asks_headers,
-            destination: asks_destination,
-        };
-        let inner = if asks_headers { inner(context) } else { Inner::NONE };
-        let tables = KernelTables::without_settings(context, Instant::default()).with_inner(inner);
+        let tables = KernelTables::without_settings(context, Instant::default());
+        let tables = tables.with_inner(found_inner(inner));
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);
         let upper = frame::within(is_copied, upper);

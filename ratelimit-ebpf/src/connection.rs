@@ -17,6 +17,7 @@ use crate::{
     frame,
     headers::{inner, walk},
     interface::link_layer,
+    settings::settings,
 };
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS` of linux/bpf.h).
@@ -34,7 +35,7 @@ subprogram! {
     /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
     /// family.
     pub fn socket[find_socket_v4, find_socket_v6]<A>(context: *mut xdp_md, wanted: Wanted) -> Socket {
-        let inner = inner(context);
+        let inner = inner(context, settings().generation());
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);
         let connection = Connection::<A>::of(

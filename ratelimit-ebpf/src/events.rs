@@ -13,6 +13,7 @@ use crate::{
     headers,
     maps::{EVENTS, SAMPLER},
     samples,
+    settings::settings,
     variable::Variable,
 };
 
@@ -51,7 +52,7 @@ subprogram! {
             refusal.limit,
             interface
         );
-        let inner = headers::inner(context);
+        let inner = headers::inner(context, settings().generation());
         let Some(mut entry) = EVENTS.reserve_untyped::<DropEvent>(0) else {
             sampler.lost = sampler.lost.wrapping_add(1);
             return;

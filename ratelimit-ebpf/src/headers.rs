@@ -4,33 +4,30 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor,
     features::{self, Feature},
+    generation::Generation,
     parse::{
-        Inner, Tunnels,
+        Inner,
         ipv6::{self, Walk},
         tunnel::INNER_OFFSET_MAX,
     },
 };
 
-use crate::{constant::Constant, frame, interface};
-
-/// Which tunnels are looked into: the number of [`Tunnels`]. The verifier knows it, so that none
-/// costs nothing.
-#[unsafe(no_mangle)]
-static TUNNELS: Constant<u64> = Constant::new(Tunnels::NONE.number());
+use crate::{frame, interface, maps::TUNNELS};
 
 /// Whether any tunnel is looked into.
 #[inline(always)]
 fn looks_inside() -> bool {
-    features::is_enabled::<{ Feature::Tunnels as u8 }>() && TUNNELS.get() != 0
+    features::is_enabled::<{ Feature::Tunnels as u8 }>()
 }
 
-/// [`Tunnels::inner`] of the packet of `context`.
+/// [`Tunnels::inner`](ratelimit_common::parse::Tunnels::inner) of the packet of `context`, by the
+/// tunnels of a generation.
 #[inline(always)]
-pub fn inner(context: *mut xdp_md) -> Inner {
+pub fn inner(context: *mut xdp_md, generation: Generation) -> Inner {
     if !looks_inside() {
         return Inner::NONE;
     }
-    find_inner(context)
+    find_inner(context, generation)
 }
 
 /// The inner packet that was found before.
@@ -43,10 +40,10 @@ pub fn found_inner(inner: Inner) -> Inner {
 }
 
 subprogram! {
-    fn find_inner(context: *mut xdp_md) -> Inner {
+    fn find_inner(context: *mut xdp_md, generation: Generation) -> Inner {
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);
-        Tunnels::from_number(TUNNELS.get()).inner(
+        TUNNELS.get().of(generation).inner(
             frame,
             interface::link_layer(),
             |cursor, first| walk(context, cursor, first),

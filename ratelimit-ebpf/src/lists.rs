@@ -196,7 +196,7 @@ subprogram! {
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
         context: *mut xdp_md, now: Instant, generation: Generation
     ) -> u32 {
-        let inner = headers::inner(context);
+        let inner = headers::inner(context, generation);
         let packet = XdpContext::new(context);
         let (mut cursor, _) = frame::again(&packet);
         if network(&mut cursor, link_layer(), inner) != Ok(A::PAYLOAD) {

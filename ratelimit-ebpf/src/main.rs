@@ -94,8 +94,9 @@ fn judge<'a>(
     frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
     next: &Next,
 ) -> u32 {
-    let inner = headers::inner(context.ctx);
-    let settings = interface::settings(settings());
+    let settings = settings();
+    let inner = headers::inner(context.ctx, settings.generation());
+    let settings = interface::settings(settings);
     let Some(of_cpu) = of_cpu() else {
         // The verifier asks for it: each CPU has one.
         return XDP_PASS;

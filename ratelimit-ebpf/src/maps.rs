@@ -36,7 +36,7 @@ use ratelimit_common::{
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     of_cpu::OfCpu,
-    parse::ipv6::EXTENSION_HEADERS_MAX,
+    parse::{Tunnels, ipv6::EXTENSION_HEADERS_MAX},
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
@@ -335,6 +335,9 @@ pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 pub const MANUAL_CLOCK: Single<u64, { Direct::ManualClock as u8 }> = Single::new();
 
+/// Index 0 → the tunnels that are looked into, in each generation.
+pub const TUNNELS: Single<ByGeneration<Tunnels>, { Direct::Tunnels as u8 }> = Single::new();
+
 /// The bits of an address that make it a source, in network order. Words, as addresses would be
 /// read byte by byte.
 #[unsafe(no_mangle)]
@@ -438,4 +441,6 @@ mod single_maps {
     static CAPTURE: Array<Capture, 1> = Array::new();
     #[btf_map]
     static MANUAL_CLOCK: Array<u64, 1> = Array::new();
+    #[btf_map]
+    static TUNNELS: Array<ByGeneration<Tunnels>, 1> = Array::new();
 }

@@ -16,6 +16,7 @@ use crate::{
     first::First as _,
     headers, interface,
     maps::{COUNTDOWN, SAMPLES},
+    settings::settings,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -47,7 +48,7 @@ subprogram! {
         // Each looks at packets of its family alone. Before there is an entry: the verifier wants
         // no call while one is held.
         let socket = socket(context).number();
-        let inner = headers::inner(context);
+        let inner = headers::inner(context, settings().generation());
         let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
             return;
         };

@@ -192,13 +192,7 @@ impl Tables for KernelTables {
     #[inline(always)]
     fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
         let wanted = Wanted::by(self.settings.get());
-        classify::classify_packet(
-            self.context,
-            upper,
-            wanted.headers,
-            wanted.destination,
-            policy,
-        )
+        classify::classify_packet(self.context, upper, wanted, policy, self.inner)
     }
 
     /// Policies of one limit each cost no call.

@@ -340,7 +340,6 @@ impl Program {
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("FIRST_COUNTER", &first_counter, true)
             .override_global("LINK_LAYER", &link_layer, true)
-            .override_global("TUNNELS", &constants.tunnels.number(), true)
             .override_global("SOURCE_MASK_V4", &constants.masks.0, true)
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
@@ -362,6 +361,8 @@ impl Program {
             .program_mut(constants.entry_point())
             .context("the object has no program")?;
         pass_verifier(program.try_into()?).context("loading the program")?;
+        let mut tunnels: Array<_, _> = take_map(&mut ebpf, "TUNNELS")?.try_into()?;
+        tunnels.set(0, ByGeneration::both(constants.tunnels), 0)?;
         Ok(Self {
             entry_point: constants.entry_point(),
             features: constants.features,

@@ -87,13 +87,15 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
     ),
 ];
 /// Further lines of `[source]`.
-const OF_SOURCE: [(&str, &str); 3] = [
+const OF_SOURCE: [(&str, &str); 5] = [
     (
         "budget",
         "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }\n",
     ),
     ("tunnels", "tunnels = [\"gre\", \"ipip\"]\n"),
     ("compact", "store = \"compact\"\n"),
+    ("capacity", "capacity = 4096\n"),
+    ("networks", "ipv4_prefix = 24\n"),
 ];
 
 /// A rule that refuses [`SOURCE`].

@@ -28,6 +28,12 @@ fn limits_with_longer_records_come_in_one_step() {
     require_root!();
     require_none(&play("one", &[(Reload, "three")]));
     require_none(&play("one", &[(Kill, "three")]));
+    for next in ["three+tunnels", "three+capacity", "three+networks"] {
+        require_none(&play(
+            "one",
+            &[(Reload, next), (Reload, "one"), (Kill, next)],
+        ));
+    }
 }
 
 /// The programs that come have new features, and would have no words for the limit of before.

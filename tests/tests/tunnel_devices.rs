@@ -92,6 +92,56 @@ fn an_interface_of_a_tunnel_that_is_looked_into_is_told_of() {
     }
 }
 
+/// One configuration refuses the sender of a tunnel, and the other one looks inside and refuses who
+/// sends there. No packet is judged by parts of both.
+#[test]
+fn tunnels_change_in_one_step_with_the_rules() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let refusing = |source: &str, tunnels: &str| {
+        let rest = toml(tunnels);
+        format!("[policy.refused]\nsources = [\"{source}\"]\naction = \"drop\"\n{rest}")
+    };
+    let outside = refusing(&BANNED.to_string(), "[]");
+    let inside = refusing(SOURCE, "[\"ipip\"]");
+    let mut service = Service::started(&lab, &outside).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
+    let frame = Frame::ethernet().ipv4(BANNED);
+    let frame = frame.ipv4(SOURCE.parse().unwrap()).udp(9).build();
+    thread::scope(|scope| {
+        scope.spawn(|| send_until(&lab, &frame, &stop));
+        let _stop = Stop(&stop);
+        for toml in [&inside, &outside, &inside] {
+            service.configure(toml).unwrap();
+            service.rlctl_ok(&["reload"]).unwrap();
+        }
+        for (toml, signal) in [(&outside, "-KILL"), (&inside, "-TERM")] {
+            service.stop(signal).unwrap();
+            service.configure(toml).unwrap();
+            service.start().unwrap();
+        }
+        // A source inside counts only where tunnels are looked into: now packets arrive.
+        service.configure(&refusing(SOURCE, "[]")).unwrap();
+        let mut passed = frames_of(&mut receiver, BANNED);
+        assert_eq!(passed, 0, "packets that both configurations refuse");
+        service.rlctl_ok(&["reload"]).unwrap();
+        wait_until("packets that no configuration refuses", || {
+            passed += frames_of(&mut receiver, BANNED);
+            passed > 0
+        });
+    });
+}
+
+/// How many frames of a source came since they were last asked for.
+fn frames_of(receiver: &mut Receiver, source: Ipv4Addr) -> usize {
+    let mut count = 0;
+    while let Some(frame) = receiver.next(Duration::from_millis(2)).unwrap() {
+        count += usize::from(frame[ETHERNET_BYTES + 12..][..4] == source.octets());
+    }
+    count
+}
+
 fn check(word: &str, device: &str) {
     let lab = Lab::new().unwrap();
     lab.add_addresses(&OUTER[0], &OUTER[1]).unwrap();
@@ -115,8 +165,9 @@ fn check(word: &str, device: &str) {
     }
     let stop = AtomicBool::new(false);
     let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
+    let frame = Frame::ethernet().ipv4(BANNED).udp(9).build();
     thread::scope(|scope| {
-        scope.spawn(|| send_until(&lab, &stop));
+        scope.spawn(|| send_until(&lab, &frame, &stop));
         let _stop = Stop(&stop);
         assert!(arrives(&lab), "{device}: without `tunnels`");
         let (with, on) = (
@@ -178,11 +229,10 @@ fn arrives(lab: &Lab) -> bool {
     false
 }
 
-fn send_until(lab: &Lab, stop: &AtomicBool) {
+fn send_until(lab: &Lab, frame: &[u8], stop: &AtomicBool) {
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
-    let frame = Frame::ethernet().ipv4(BANNED).udp(9).build();
     while !stop.load(Relaxed) {
-        sender.send(&frame).unwrap();
+        sender.send(frame).unwrap();
         thread::sleep(Duration::from_micros(500));
     }
 }

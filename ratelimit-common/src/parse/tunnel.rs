@@ -103,6 +103,7 @@ impl Tunnel {
 
 /// Which tunnels are looked into: a bit each, and above them their ports.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(transparent)]
 pub struct Tunnels(u64);
 
 impl Tunnels {

@@ -9,6 +9,7 @@ use ratelimit_common::{
     features::{Feature, Features},
     interface::InterfaceRule,
     new_sources::Budget,
+    parse::Tunnels,
 };
 
 use crate::{class_tables::ClassTables, ip_family::IpFamily};
@@ -31,6 +32,8 @@ pub struct Tables {
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU.
     pub new_sources: Budget,
+    /// The tunnels whose inner packet is judged.
+    pub tunnels: Tunnels,
     /// When sources are challenged.
     pub challenge: challenge::Rules,
     /// The rules of interfaces, by name.
@@ -45,7 +48,9 @@ impl Tables {
     pub fn features(&self) -> Features {
         let policies = self.policies.values().chain(self.retired.values());
         let policies = policies.map(Features::of_policy);
-        let settings = Features::of_settings(self.settings).with(Feature::Samples);
+        let settings = Features::of_settings(self.settings)
+            .with(Feature::Samples)
+            .with_if(!self.tunnels.is_empty(), Feature::Tunnels);
         policies.fold(settings, Features::bitor)
     }
 }

@@ -304,6 +304,14 @@ pub struct Source {
 }
 
 impl Source {
+    /// Whether the tables of the other one serve this one too.
+    pub fn has_tables_of(&self, other: &Self) -> bool {
+        Self {
+            tunnels: other.tunnels,
+            ..self.clone()
+        } == *other
+    }
+
     /// The bits of an address that make it a source.
     pub fn mask<A: IpAddress>(&self) -> A {
         A::mask(match A::IP_FAMILY {

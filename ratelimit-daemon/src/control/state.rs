@@ -290,12 +290,9 @@ impl State {
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
-        let (interfaces, source) = match clock {
-            Some(_) => {
-                let config = &self.intent.config;
-                (config.interfaces.clone(), Some(config.source.clone()))
-            }
-            None => (Vec::new(), None),
+        let interfaces = match clock {
+            Some(_) => self.intent.config.interfaces.clone(),
+            None => Vec::new(),
         };
         let ending = self.ending_limits(&edits, cause);
         let before = edits.iter().find(|edit| edit.is_config());
@@ -316,8 +313,7 @@ impl State {
         } else {
             Ok(())
         };
-        // The tables of another `[source]` are filled before programs run on them.
-        if renews && source.as_ref() == Some(&self.intent.config.source) {
+        if renews {
             tables = tables.and_then(|()| self.lengthen(&interfaces));
         }
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
@@ -423,7 +419,7 @@ impl State {
             return false;
         };
         let times = ratelimit_core::intent::log_times(config);
-        config.source != self.intent.config.source
+        !config.source.has_tables_of(&self.intent.config.source)
             || times > self.enforcer.datapath().log_size().times
     }
 

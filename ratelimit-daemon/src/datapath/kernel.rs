@@ -22,6 +22,7 @@ use ratelimit_common::{
     interface::InterfaceRule,
     layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
     new_sources::{Budget, Taken},
+    parse::Tunnels,
 };
 use ratelimit_core::{
     api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
@@ -79,8 +80,11 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     /// Records of another size, which old programs charge until they are replaced.
     replaced: Option<Replaced>,
+    /// Whether running programs have shorter records or logs than the tables.
+    is_outgrown: bool,
     pub(super) detected: DetectedMaps,
     new_sources: Elements<ByGeneration<Budget>>,
+    tunnels: Elements<ByGeneration<Tunnels>>,
     new_sources_taken: Elements<Taken>,
     pub(super) challenge: ChallengeMaps,
     pub(super) leases: LeaseMaps,
@@ -139,13 +143,22 @@ impl Kernel {
             loader: Some(loader),
             ports: held.links.iter().map(port).collect::<Result<_, _>>()?,
             usage_reset: held.has_other_layout.then_some(OTHER_LAYOUT),
+            is_outgrown: outgrows(
+                plan.sizes,
+                held.record_words.unwrap_or(plan.sizes.words),
+                held.logs.unwrap_or(plan.sizes.logs),
+            ),
             ..Self::from_maps(&maps, plan.sizes)?
         };
         // Packets are judged by these rules until others are set.
         kernel.rules = kernel.interface_rules()?;
         let policies = kernel.policies.some(0..kernel.policies.len())?;
         let policies = policies.iter().map(Features::of_policy);
-        let settings = Features::of_settings(kernel.settings()?).with(Feature::Samples);
+        let settings = kernel.settings()?;
+        let tunnels = *kernel.tunnels()?.of(settings.generation());
+        let settings = Features::of_settings(settings)
+            .with(Feature::Samples)
+            .with_if(!tunnels.is_empty(), Feature::Tunnels);
         kernel.features = policies.fold(settings, Features::bitor);
         kernel.begin_to_carry();
         Ok(kernel)
@@ -181,12 +194,14 @@ impl Kernel {
             node: maps.elements("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.elements("NEW_SOURCES")?,
+            tunnels: maps.elements("TUNNELS")?,
             new_sources_taken: maps.elements("NEW_SOURCES_TAKEN")?,
             challenge: ChallengeMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
             inserted: maps.open(INSERTED)?,
             replaced: Replaced::of(maps)?,
+            is_outgrown: false,
             policies: maps.elements("POLICIES")?,
             v4: FamilyMaps::new(maps)?,
             v6: FamilyMaps::new(maps)?,
@@ -395,6 +410,14 @@ impl PolicyTables for Kernel {
         self.new_sources.get(0)
     }
 
+    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()> {
+        self.tunnels.set(0, tunnels)
+    }
+
+    fn tunnels(&self) -> Result<ByGeneration<Tunnels>> {
+        self.tunnels.get(0)
+    }
+
     fn new_sources_taken(&self) -> Result<Taken> {
         self.new_sources_taken.get(0)
     }
@@ -491,7 +514,10 @@ impl Datapath for Kernel {
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let maps = Maps::new(self.loader()?.open_maps(plan)?);
         let renewed = Self::from_maps(&maps, plan.sizes)?;
+        let sources = &self.sources;
         *self = Self {
+            is_outgrown: self.is_outgrown
+                || outgrows(plan.sizes, sources.record_words(), sources.log_size()),
             loader: self.loader.take(),
             features: self.features,
             ports: std::mem::take(&mut self.ports),
@@ -503,8 +529,7 @@ impl Datapath for Kernel {
     }
 
     fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
-        let replaced = self.replaced.as_ref();
-        if !replaced.is_some_and(|replaced| self.sources.are_longer_than(replaced)) {
+        if !self.is_outgrown {
             return Ok(());
         }
         for interface in interfaces {
@@ -517,6 +542,7 @@ impl Datapath for Kernel {
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {
+        self.is_outgrown = false;
         if self.replaced.is_none() {
             return Ok(());
         }
@@ -524,6 +550,12 @@ impl Datapath for Kernel {
         self.replaced = None;
         self.loader()?.forget_replaced()
     }
+}
+
+/// Whether records or logs of these sizes are longer than others, and neither is shorter.
+const fn outgrows(sizes: Sizes, words: u32, logs: LogSize) -> bool {
+    let (longer_records, longer_logs) = (sizes.words > words, sizes.logs.times > logs.times);
+    (longer_records || longer_logs) && sizes.words >= words && sizes.logs.times >= logs.times
 }
 
 impl Kernel {

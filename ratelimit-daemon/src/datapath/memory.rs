@@ -26,6 +26,7 @@ use ratelimit_common::{
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
     new_sources::{Budget, Taken},
+    parse::Tunnels,
     source::LogKey,
 };
 use ratelimit_core::{
@@ -100,6 +101,7 @@ pub struct Memory {
     pub missing: Vec<String>,
     /// The budget for new sources on each CPU.
     pub new_sources: ByGeneration<Budget>,
+    pub tunnels: ByGeneration<Tunnels>,
     pub challenge: ByGeneration<challenge::Rules>,
     pub interface_rules: InterfaceRules,
     /// The used budgets of the challenge.
@@ -169,6 +171,7 @@ pub enum Write {
     /// Copies a region to another one, which was empty.
     CopiedRegion(Region, Region),
     NewSources(ByGeneration<Budget>),
+    Tunnels(ByGeneration<Tunnels>),
     InterfaceRules(InterfaceRules),
     Challenge(Box<ByGeneration<challenge::Rules>>),
     Settings(Settings),
@@ -428,6 +431,17 @@ impl PolicyTables for Shared {
 
     fn new_sources(&self) -> Result<ByGeneration<Budget>> {
         Ok(self.memory().new_sources)
+    }
+
+    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()> {
+        let mut memory = self.memory();
+        memory.writes.push(Write::Tunnels(tunnels));
+        memory.tunnels = tunnels;
+        Ok(())
+    }
+
+    fn tunnels(&self) -> Result<ByGeneration<Tunnels>> {
+        Ok(self.memory().tunnels)
     }
 
     /// No packets arrive here.

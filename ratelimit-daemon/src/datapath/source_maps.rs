@@ -76,15 +76,6 @@ impl SourceMaps {
         u32::try_from(self.v4.records.words()).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether records and logs are longer than all that they replace.
-    pub fn are_longer_than(&self, Replaced { v4, v6, logs }: &Replaced) -> bool {
-        let v4 = v4.iter().map(Records::words);
-        let mut words = v4.chain(v6.iter().map(Records::words));
-        let mut times = logs.iter().map(|logs| logs.size().times);
-        words.all(|words| words < self.v4.records.words())
-            && times.all(|times| times < self.logs.size().times)
-    }
-
     /// Copies the usage from records of another size.
     pub fn take_over(&self, replaced: &Replaced) -> Result<()> {
         let Replaced { v4, v6, logs } = replaced;

@@ -15,6 +15,7 @@ use ratelimit_common::{
     layout::{Counter, POLICIES_MAX},
     lease::{Demand, Lease},
     new_sources::{Budget, Taken},
+    parse::Tunnels,
     source::LogKey,
 };
 use ratelimit_core::{
@@ -148,6 +149,12 @@ pub trait PolicyTables {
 
     /// Returns the used part of the budget for new sources.
     fn new_sources_taken(&self) -> Result<Taken>;
+
+    /// Sets the tunnels that are looked into.
+    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()>;
+
+    /// Returns the tunnels that are looked into.
+    fn tunnels(&self) -> Result<ByGeneration<Tunnels>>;
 
     /// Sets the rules of interfaces, which the settings enable. All other interfaces have none.
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()>;

@@ -17,7 +17,7 @@ use ratelimit_common::{
     direct::Direct,
     features::{Feature, Features},
     layout::{PROGRAM, PROGRAM_FRAGS, first_counter},
-    parse::{LinkLayer, Tunnels},
+    parse::LinkLayer,
     refused::sets_of_cpu,
 };
 use ratelimit_core::ip_family::IpAddress;
@@ -252,7 +252,6 @@ fn load(
         .override_global("INTERFACE", &variant.slot, true)
         .override_global("FIRST_COUNTER", &first_counter, true)
         .override_global("LINK_LAYER", &link_layer, true)
-        .override_global("TUNNELS", &plan.tunnels, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("RECORD_WORDS", &plan.sizes.words, true)
         .override_global("REFUSED_SETS", &refused_sets, true)
@@ -282,7 +281,6 @@ fn all_features(plan: &MapPlan, variant: Variant) -> Features {
     features
         .with_if(is_realtime, Feature::Interruptible)
         .with_if(plan.sizes.sets.is_some(), Feature::Compact)
-        .with_if(plan.tunnels != Tunnels::NONE.number(), Feature::Tunnels)
         .with_if(
             variant.link_layer != LinkLayer::Ethernet,
             Feature::NoEthernet,

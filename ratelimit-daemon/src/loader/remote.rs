@@ -284,7 +284,6 @@ mod tests {
     const PLAN: MapPlan = MapPlan {
         ipv4_prefix: 32,
         ipv6_prefix: 64,
-        tunnels: 0,
         capacity: 1,
         sizes: Sizes {
             words: 1,

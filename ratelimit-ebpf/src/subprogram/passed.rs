@@ -13,7 +13,7 @@ use ratelimit_common::{
         options::{Request, Written},
     },
     charge::Outcome,
-    classify::Classified,
+    classify::{self, Classified},
     compact::{self, SLOTS, Set},
     generation::Generation,
     lease::Demanded,
@@ -112,6 +112,11 @@ numbers! {
         };
     Inner: |it| it.number().into(), |raw| Inner::from_number(raw as u32);
     Wanted: |it| it as u64, |raw| Wanted::from_number(raw as u32);
+    classify::Wanted: |it| u64::from(it.headers) | u64::from(it.destination) << 1,
+        |raw| classify::Wanted {
+            headers: raw & 1 != 0,
+            destination: raw & 2 != 0,
+        };
     Socket: |it| it.number().into(), |raw| Socket::from_number(raw as u32);
     challenge::Outcome: |it| it as u64, challenge::Outcome::from_number;
     challenge::Place: |it| u64::from(it.packet) | u64::from(it.segment) << 16,

@@ -185,6 +185,7 @@ impl Enforcer {
             pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: *self.datapath.new_sources()?.of(generation),
+            tunnels: *self.datapath.tunnels()?.of(generation),
             challenge: *self.datapath.challenge()?.of(generation),
             interfaces: self.read_interfaces(generation)?,
             // The generation is compared separately.
@@ -387,6 +388,7 @@ impl Enforcer {
         let settings = wanted.settings != self.held.settings;
         self.held.aggregates != wanted.aggregates
             || self.held.new_sources != wanted.new_sources
+            || self.held.tunnels != wanted.tunnels
             || self.held.challenge != wanted.challenge
             || self.held.interfaces != wanted.interfaces
             || (settings && !changes.is_empty())

@@ -62,7 +62,6 @@ pub(crate) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     Ok(MapPlan {
         ipv4_prefix: config.source.ipv4_prefix,
         ipv6_prefix: config.source.ipv6_prefix,
-        tunnels: config.source.tunnels.number(),
         capacity: config.source.capacity,
         sizes,
         cpus: cpus::possible()?,

@@ -118,6 +118,7 @@ impl Lab {
                 | Write::CopiedRegion(..)
                 | Write::Challenge(_)
                 | Write::NewSources(_)
+                | Write::Tunnels(_)
                 | Write::InterfaceRules(_) => {}
             }
             let entries = entries

@@ -134,6 +134,7 @@ impl Site {
                 | Write::Aggregates(..)
                 | Write::Total(_)
                 | Write::NewSources(_)
+                | Write::Tunnels(_)
                 | Write::InterfaceRules(_)
                 | Write::Challenge(_)
                 | Write::Settings(_) => {}

@@ -11,7 +11,7 @@ use std::{env, fmt::Write as _};
 
 use ratelimit_common::{
     Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, challenge,
-    new_sources::Budget,
+    new_sources::Budget, parse::Tunnels,
 };
 use ratelimit_core::{
     class::Match,
@@ -186,6 +186,7 @@ pub(super) struct State {
     classes: ClassTables,
     aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
     new_sources: ByGeneration<Budget>,
+    tunnels: ByGeneration<Tunnels>,
     challenge: ByGeneration<challenge::Rules>,
     interface_rules: InterfaceRules,
     sets: Option<u32>,
@@ -202,6 +203,7 @@ impl State {
             classes: memory.classes.clone(),
             aggregates: memory.aggregates.clone(),
             new_sources: memory.new_sources,
+            tunnels: memory.tunnels,
             challenge: memory.challenge,
             interface_rules: memory.interface_rules.clone(),
             sets: memory.table_sets,
@@ -216,6 +218,7 @@ impl State {
             classes: self.classes.clone(),
             aggregates: self.aggregates.clone(),
             new_sources: self.new_sources,
+            tunnels: self.tunnels,
             challenge: self.challenge,
             interface_rules: self.interface_rules.clone(),
             table_sets: self.sets,
@@ -242,6 +245,7 @@ impl State {
                 self.aggregates.insert(*family, *aggregates);
             }
             Write::NewSources(window) => self.new_sources = *window,
+            Write::Tunnels(tunnels) => self.tunnels = *tunnels,
             Write::Challenge(rules) => self.challenge = **rules,
             Write::InterfaceRules(rules) => self.interface_rules.clone_from(rules),
             Write::Settings(settings) => self.settings = *settings,
@@ -273,7 +277,8 @@ impl State {
         } else {
             self.settings
         };
-        let mut tables = MemoryTables::new(settings, policies.collect(), masks);
+        let tables = MemoryTables::new(settings, policies.collect(), masks);
+        let mut tables = tables.with_tunnels(*self.tunnels.of(generation));
         if let Some(sets) = self.sets {
             tables = tables.compact(sets, [3, 5]);
         }
@@ -319,6 +324,8 @@ fn verdicts(tables: &MemoryTables) -> Verdicts {
 struct Probe {
     source: [u8; 4],
     port: u16,
+    /// The sender of the tunnel that it comes in.
+    tunnel: Option<[u8; 4]>,
 }
 
 fn probes() -> Vec<Probe> {
@@ -329,24 +336,43 @@ fn probes() -> Vec<Probe> {
         [10, 2, 0, 1],
         [192, 0, 2, 1],
     ];
-    let probes = sources
-        .into_iter()
-        .flat_map(|source| [53, 443].map(|port| Probe { source, port }));
+    let tunnels = [None, Some([10, 2, 0, 1])];
+    let sources = sources.into_iter();
+    let sources = sources.flat_map(|source| tunnels.map(|tunnel| (source, tunnel)));
+    let probes = sources.flat_map(|(source, tunnel)| {
+        [53, 443].map(|port| Probe {
+            source,
+            port,
+            tunnel,
+        })
+    });
     probes.collect()
 }
 
 impl Probe {
-    /// A UDP packet.
-    fn frame(&self) -> [u8; 60] {
-        let mut frame = [0; 60];
-        frame[12..14].copy_from_slice(&[8, 0]);
-        frame[14] = 0x45;
-        frame[16..18].copy_from_slice(&[0, 46]);
-        frame[23] = 17;
-        frame[26..30].copy_from_slice(&self.source);
-        frame[36..38].copy_from_slice(&self.port.to_be_bytes());
+    /// A UDP packet, perhaps in IP in IP.
+    fn frame(&self) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0]);
+        if let Some(sender) = self.tunnel {
+            frame.extend(ipv4(4, 66, sender));
+        }
+        frame.extend(ipv4(17, 46, self.source));
+        let mut udp = [0; 26];
+        udp[2..4].copy_from_slice(&self.port.to_be_bytes());
+        frame.extend(udp);
         frame
     }
+}
+
+/// The header of a packet of so many bytes.
+fn ipv4(protocol: u8, bytes: u8, source: [u8; 4]) -> [u8; 20] {
+    let mut header = [0; 20];
+    header[0] = 0x45;
+    header[3] = bytes;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&source);
+    header
 }
 
 /// A configuration in which whatever may be there is there or not.
@@ -356,6 +382,9 @@ fn configuration(random: &mut Random) -> String {
         text += "observe = true\n";
     }
     text += "[source]\ncapacity = 1024\n";
+    if random.one_in(3) {
+        text += "tunnels = [\"ipip\"]\n";
+    }
     if random.one_in(3) {
         let over_budget = random.choose(&["pass", "drop", "aggregate"]);
         let count = 1 + random.below(3);

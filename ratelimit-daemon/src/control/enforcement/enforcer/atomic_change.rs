@@ -128,6 +128,7 @@ impl Enforcer {
         if let Some(wanted) = wanted {
             self.held.aggregates.clone_from(&wanted.aggregates);
             self.held.new_sources = wanted.new_sources;
+            self.held.tunnels = wanted.tunnels;
             self.held.challenge = wanted.challenge;
             self.held.interfaces.clone_from(&wanted.interfaces);
         }
@@ -143,7 +144,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Writes wider prefixes, the budget for new sources, and the rules of challenges and
+    /// Writes wider prefixes, the budget for new sources, tunnels, and the rules of challenges and
     /// interfaces into the other generation: the wanted values, or the current ones if `None`. This
     /// overwrites leftovers of a daemon that died.
     fn write_others(&mut self, wanted: Option<&Tables>) -> datapath::Result<()> {
@@ -156,6 +157,9 @@ impl Enforcer {
         let new_sources = ByGeneration::both(wanted.new_sources);
         self.datapath
             .set_new_sources(new_sources.with(self.generation, held.new_sources))?;
+        let tunnels = ByGeneration::both(wanted.tunnels);
+        self.datapath
+            .set_tunnels(tunnels.with(self.generation, held.tunnels))?;
         let challenge = ByGeneration::both(wanted.challenge);
         self.datapath
             .set_challenge(challenge.with(self.generation, held.challenge))?;

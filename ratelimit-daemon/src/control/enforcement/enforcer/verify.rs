@@ -147,6 +147,7 @@ impl Enforcer {
                 self.held.pass_all_until != actual.pass_all_until,
                 self.held.detection_limit != actual.detection_limit,
                 self.held.new_sources != actual.new_sources,
+                self.held.tunnels != actual.tunnels,
                 self.held.challenge != actual.challenge,
                 self.held.interfaces != actual.interfaces,
             ];
