@@ -21,7 +21,7 @@ pub struct ObtainRequest {
     /// Whether a part of the amount is useful.
     #[serde(default)]
     pub mode: Mode,
-    /// The client for whom the application asks, which `on_refused` may ban.
+    /// The address of the client behind the request, which `on_refused` may ban.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<IpAddr>,
 }
@@ -34,7 +34,7 @@ fn one() -> u64 {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// One.
+    /// A single request or answer.
     One(T),
     /// Several, answered in the same order.
     Many(Vec<T>),
@@ -67,7 +67,7 @@ pub struct KeysRequest {
 pub struct KeyRequest {
     /// The key space.
     pub space: String,
-    /// The key.
+    /// The name of the key.
     pub key: String,
 }
 
@@ -78,7 +78,7 @@ pub struct KeyLimit {
     pub limit: String,
     /// The most that can be in use.
     pub capacity: u64,
-    /// The usage.
+    /// Requests in use.
     pub used: u64,
     /// Seconds until nothing is in use, without further requests.
     pub clears_in_seconds: f64,
@@ -89,7 +89,7 @@ pub struct KeyLimit {
 pub struct BusyKey {
     /// The key space.
     pub space: String,
-    /// The key.
+    /// The name of the key.
     pub key: String,
     /// The limit that is closest to its capacity.
     #[serde(flatten)]
@@ -101,9 +101,9 @@ pub struct BusyKey {
 pub struct KeyUsage {
     /// The key space.
     pub space: String,
-    /// The key.
+    /// The name of the key.
     pub key: String,
-    /// The limits.
+    /// Usage of each limit.
     pub limits: Vec<KeyLimit>,
 }
 
