@@ -195,6 +195,13 @@ fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
     let node = "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n";
     service.reload(&with_next(&next, node)).unwrap();
     goes_on("another program without the pin");
+    // It comes with tables of its own.
+    let refused = format!(
+        "[source]\nstore = \"compact\"\n[policy.refused]\nsources = [\"{FILTERED}\"]\naction = \"drop\"\n"
+    );
+    service.reload(&with_next(&next, &refused)).unwrap();
+    goes_on("other tables without the pin");
+    assert_eq!(fate(&lab, FILTERED), Fate::Dropped);
     service.reload(&with_next(&renamed, "")).unwrap();
     goes_on("by its new name");
     std::fs::remove_file(renamed.path()).unwrap();

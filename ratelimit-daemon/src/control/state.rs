@@ -454,8 +454,13 @@ impl State {
         let mut sizes = self.wanted_sizes()?;
         // Records shrink only at a start, because the database does not have the current change
         // yet.
-        let held = self.enforcer.datapath().record_words();
-        sizes.words = held.max(sizes.words).max(self.intent.record_words());
+        let datapath = self.enforcer.datapath();
+        let (words, logs) = (datapath.record_words(), datapath.log_size());
+        sizes.words = words.max(sizes.words).max(self.intent.record_words());
+        // Longer records need another program before the rules change, and it needs their logs.
+        if sizes.words > words && logs.times > sizes.logs.times {
+            sizes.logs = logs;
+        }
         self.renew_as(sizes)
     }
 

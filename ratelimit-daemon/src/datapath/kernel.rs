@@ -128,6 +128,7 @@ impl Kernel {
                 next: None,
                 entry: None,
                 has_other_tables,
+                is_behind: false,
             });
             let is_configured = |it: &&Interface| it.name == link.interface;
             let interface = wanted.iter().find(is_configured).cloned();
@@ -524,6 +525,10 @@ impl Datapath for Kernel {
             rules: std::mem::take(&mut self.rules),
             ..renewed
         };
+        let programs = self.ports.values_mut();
+        for program in programs.filter_map(|port| port.program.as_mut()) {
+            program.is_behind = true;
+        }
         self.begin_to_carry();
         Ok(())
     }

@@ -44,6 +44,8 @@ pub(super) struct OwnProgram {
     /// Whether it uses other tables than the current ones, which must be filled before it is
     /// replaced.
     pub(super) has_other_tables: bool,
+    /// Whether the tables were renewed since it was attached.
+    pub(super) is_behind: bool,
 }
 
 impl Attachments for Kernel {
@@ -140,7 +142,18 @@ impl Attachments for Kernel {
     }
 
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
-        self.attach_as(self.plan(interface)?, interface)
+        let plan = self.plan(interface)?;
+        let refused = match self.attach_as(plan.clone(), interface) {
+            Err(refused) if self.is_behind(&interface.name) => refused,
+            answer => return answer,
+        };
+        // The program would go on with old tables, which nobody fills any more.
+        let plan = InterfacePlan {
+            keeps_next: true,
+            ..plan
+        };
+        self.attach_as(plan, interface)?;
+        Err(refused)
     }
 
     fn features(&self) -> Features {
@@ -254,6 +267,7 @@ impl Kernel {
                 next: plan.next,
                 entry: attachment.entry.clone(),
                 has_other_tables: false,
+                is_behind: false,
             }),
         };
         self.ports.insert(name.clone(), port);
@@ -264,6 +278,11 @@ impl Kernel {
         ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
+    }
+
+    fn is_behind(&self, name: &str) -> bool {
+        let program = self.ports.get(name).and_then(|port| port.program.as_ref());
+        program.is_some_and(|program| program.is_behind)
     }
 
     fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
