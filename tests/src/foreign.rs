@@ -193,7 +193,8 @@ fn load_code(
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
+/// Runs a command of the system call `bpf`.
+pub(crate) fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
     // SAFETY: the buffers in the attributes outlive the call.
     let answer = unsafe {
         libc::syscall(

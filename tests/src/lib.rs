@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub mod attached;
 pub mod cluster;
+pub mod counters;
 pub mod cpu;
 pub mod crowdsec;
 pub mod debian;

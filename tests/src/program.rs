@@ -44,6 +44,7 @@ use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
+    counters::Counters,
     family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map},
     random,
 };
@@ -294,7 +295,7 @@ pub struct Program {
     shares: PerCpuArray<MapData, Shares>,
     logs: HashMap<MapData, LogKey, LogWords>,
     clock: Mutex<Array<MapData, u64>>,
-    counters: PerCpuArray<MapData, Counter>,
+    counters: Counters,
     entry_counters: PerCpuArray<MapData, Counter>,
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
@@ -378,7 +379,7 @@ impl Program {
             shares: take_map(&mut ebpf, "NODE_SHARES")?.try_into()?,
             logs: take_map(&mut ebpf, "LOGS")?.try_into()?,
             clock: Mutex::new(take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?),
-            counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
+            counters: Counters::take(&take_map(&mut ebpf, "VERDICTS")?)?,
             entry_counters: take_map(&mut ebpf, "ENTRY_COUNTERS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
@@ -717,21 +718,17 @@ impl Program {
 
     /// The counters of every family and verdict, summed over the CPUs.
     pub fn counters(&self) -> Result<Vec<((Family, Verdict), Counter)>> {
-        labels()
-            .map(|(family, verdict)| Ok(((family, verdict), self.counter(family, verdict)?)))
-            .collect()
+        let first = layout::first_counter(self.interface);
+        let labels: Vec<_> = labels().collect();
+        let counters = self.counters.read(first, u32::try_from(labels.len())?)?;
+        Ok(labels.into_iter().zip(counters).collect())
     }
 
     /// The packets of `family` that got `verdict`.
     pub fn counter(&self, family: Family, verdict: Verdict) -> Result<Counter> {
         let index = counter_index(self.interface, family, verdict);
-        let by_cpu = self.counters.get(&index, 0)?;
-        Ok(by_cpu
-            .iter()
-            .fold(Counter::default(), |sum, counter| Counter {
-                packets: sum.packets + counter.packets,
-                bytes: sum.bytes + counter.bytes,
-            }))
+        let counters = self.counters.read(index, 1)?;
+        Ok(counters[0])
     }
 
     /// The packets that matched what a slot counts for.
