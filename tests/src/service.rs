@@ -365,6 +365,15 @@ impl Service {
         Ok(())
     }
 
+    /// Waits until an event of the last minutes has `part`, and answers them all.
+    #[track_caller]
+    pub fn wait_for_event(&self, part: &str) -> String {
+        self.wait_for(part, || {
+            let events = self.rlctl_ok(&["events", "--since", "5m"]).ok()?;
+            events.contains(part).then_some(events)
+        })
+    }
+
     /// Returns the daemon's log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()

@@ -191,10 +191,7 @@ fn check(file: &str, kind: Kind, subject: &str) {
     let named = format!("{} {subject} since", kind.label());
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains(&named), "{status}");
-    let events = ["events", "--only", "attacks"];
-    let events = service.rlctl_ok(&events).unwrap();
-    let begun = format!("attack began: {named}");
-    assert!(events.contains(&begun), "{events}");
+    service.wait_for_event(&format!("attack began: {named}"));
 }
 
 fn wait_for_attacks(service: &Service) -> Vec<AttackView> {

@@ -117,14 +117,14 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         check.stdout.contains("node edge-1 of the cluster"),
         "{check:?}"
     );
-    let events = nodes[1].run(&["events", "--since", "5m"]);
-    let mut events = events.lines();
-    let told = events.find(|it| it.contains(ONE) && it.contains("node edge-1"));
-    assert!(
-        told.is_some_and(|it| it.contains("scanner")),
-        "{}",
-        nodes[1].run(&["events", "--since", "5m"])
-    );
+    let is_told = |line: &str| {
+        let parts = [ONE, "node edge-1", "scanner"];
+        parts.into_iter().all(|part| line.contains(part))
+    };
+    nodes[1].service.wait_until("the event", || {
+        let events = nodes[1].run(&["events", "--since", "5m"]);
+        events.lines().any(is_told)
+    });
     let table = nodes[2].run(&["cluster", "status"]);
     assert!(
         table.contains("edge-1") && table.contains("this node"),

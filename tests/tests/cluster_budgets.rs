@@ -178,8 +178,8 @@ fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them
     let third = Node::started(&redis, NAMES[2], 2, limit).unwrap();
     let trouble = "3 nodes are here, and `nodes` of [cluster] says 2";
     wait_until("the warning", || said(&["status"]).contains(trouble));
-    assert!(nodes[0].service().log().contains(trouble));
-    assert!(said(&["events", "--since", "1m"]).contains(trouble));
+    nodes[0].service().wait_for_log(trouble).unwrap();
+    nodes[0].service().wait_for_event(trouble);
     let metrics = nodes[0].service().metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_cluster_configured_nodes 2")

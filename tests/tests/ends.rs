@@ -22,10 +22,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     service.wait_until("the end", || runtime(&service).is_empty());
     assert!(!passes(&lab));
     // Expired rows disappear from reports at once, and are recorded with the next tick.
-    service.wait_until("the end", || {
-        let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
-        events.contains("allow expired: 203.0.113.9 (set by root)")
-    });
+    service.wait_for_event("allow expired: 203.0.113.9 (set by root)");
     let check = service.rlctl(&["check", "203.0.113.9"]).unwrap();
     assert!(
         check.stdout.contains("rule: the ban of 203.0.113.9"),
@@ -65,11 +62,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     service.wait_until("the end", || policies(&service)[0].runtime.is_none());
     assert!(Timestamp::now() > until - EXACT);
     assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 0);
-    let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
-    assert!(
-        events.contains("runtime limits expired: the default policy"),
-        "{events}"
-    );
+    service.wait_for_event("runtime limits expired: the default policy");
 }
 
 /// Bans the source, and allows it for two seconds; answers until when.

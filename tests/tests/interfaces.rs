@@ -124,13 +124,10 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
     assert!(took < PROMISED, "{took:?}");
     comes_to_pass(&lab, "attached again", FREE);
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
-    let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
-    for reported in [
-        format!("not enforced on {OTHER}: there is no such interface"),
-        format!("attached to {OTHER} in native mode"),
-    ] {
-        assert!(events.contains(&reported), "{reported}: {events}");
-    }
+    service.wait_for_event(&format!(
+        "not enforced on {OTHER}: there is no such interface"
+    ));
+    service.wait_for_event(&format!("attached to {OTHER} in native mode"));
     let reported = service.log().matches("not enforced there").count();
     assert_eq!(reported, 1, "{}", service.log());
     assert!(
@@ -163,9 +160,7 @@ fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_
     assert!(loaded.contains(&own), "{own} was loaded before: {loaded}");
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
     let dropped = format!("on {OTHER}: banned");
-    service.wait_until("told by its name", || {
-        service.rlctl_ok(&["events"]).unwrap().contains(&dropped)
-    });
+    service.wait_for_event(&dropped);
 }
 
 #[test]

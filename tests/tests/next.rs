@@ -247,7 +247,7 @@ fn what_is_pinned_anew_is_called_from_then_on() {
     pin_anew(answering(Answer::Return, false));
     service.wait_until("taken", || told(&service) == 1);
     expect("by itself", Fate::Returned);
-    let events = service.rlctl_ok(&["events"]).unwrap();
+    let events = service.wait_for_event(&taken);
     assert_eq!(events.matches(&taken).count(), 1, "{events}");
     // A program that cannot be called is reported, as is a missing one.
     let gone = format!("there is no program at {}", next.text());

@@ -78,11 +78,9 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
     assert_eq!(service.packets("pass", "verified").unwrap(), 1);
     let check: Check = service.json(&["check", FAR[0]]).unwrap();
     assert!(check.challenge.unwrap().verified_until.is_some());
-    let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
     let began = "challenge is on (over 500 syn/s): unverified TCP clients are challenged";
-    wait_until("the event", || events().contains(began));
-    let ended = "challenge of TCP clients is off";
-    wait_until("it ends", || events().contains(ended));
+    service.wait_for_event(began);
+    service.wait_for_event("challenge of TCP clients is off");
 }
 
 #[test]
@@ -119,10 +117,8 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
         });
     });
     service.wait_for_log(told).unwrap();
-    let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
-    assert!(events.contains(told), "{events}");
-    let suspended = "challenge is suspended until";
-    assert!(events.contains(suspended), "{events}");
+    service.wait_for_event(told);
+    service.wait_for_event("challenge is suspended until");
     let _polled = polled(&lab);
     connect(&lab, NEAR[0]);
     wait_until("it is over", || !status().contains(told));

@@ -216,6 +216,8 @@ fn options_that_cannot_be_put_in_force_are_a_trouble_and_one_line_of_the_log() {
     assert!(frozen.unwrap().success());
     sysctl(&lab.near, "net/ipv4/tcp_timestamps", "2");
     wait_until("it is told", || status().contains(trouble));
+    service.wait_for_log(told).unwrap();
+    service.wait_for_event(told);
     thread::sleep(Duration::from_millis(2_500));
     assert_eq!(service.log().matches(told).count(), 1);
     let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
