@@ -120,7 +120,9 @@ fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
     ];
     assert_eq!([own, other].map(|source| passed(&service, source)), [7, 10]);
     for (turn, between) in [&fixed, &sliding].into_iter().enumerate() {
-        for crashes in 0..4 {
+        // One way with another algorithm: its two reloads are those without it.
+        let crashes = if turn == 0 { 0..4 } else { 3..4 };
+        for crashes in crashes {
             for (text, crash) in [(between, crashes & 1), (&with_partner, crashes & 2)] {
                 service.reload(text).unwrap();
                 if crash != 0 {

@@ -28,20 +28,20 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     let directory = tempfile::tempdir().unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let packages = directory.path().join("packages");
-    let [package, _] = ["1", "2"].map(|version| {
-        succeed(
-            Command::new(tests.join("../contrib/debian/build.sh"))
-                .arg(binary("rlctl").parent().unwrap())
-                .args([&packages, Path::new(version)])
-                .envs([
-                    ("DPKG_DEB_COMPRESSOR_TYPE", "gzip"),
-                    ("DPKG_DEB_COMPRESSOR_LEVEL", "1"),
-                ]),
-        )
-    });
+    let package = succeed(
+        Command::new(tests.join("../contrib/debian/build.sh"))
+            .arg(binary("rlctl").parent().unwrap())
+            .args([&packages, Path::new("1")])
+            .envs([
+                ("DPKG_DEB_COMPRESSOR_TYPE", "gzip"),
+                ("DPKG_DEB_COMPRESSOR_LEVEL", "1"),
+            ]),
+    );
+    let package = Path::new(package.trim_end());
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]);
-    succeed(lintian.arg(package.trim_end()));
+    succeed(lintian.arg(package));
+    pack_next(package, &directory.path().join("next"), &packages);
     let mut systemd = Command::new("unshare")
         .args([
             "--fork",
@@ -109,6 +109,19 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         reported.contains("dropped all privileges user=\"ratelimit\""),
         "{reported}"
     );
+}
+
+/// Packs the files of version 1 as version 2.
+fn pack_next(package: &Path, files: &Path, packages: &Path) {
+    let mut unpack = Command::new("dpkg-deb");
+    succeed(unpack.arg("--raw-extract").args([package, files]));
+    let control = files.join("DEBIAN/control");
+    let text = fs::read_to_string(&control).unwrap();
+    assert!(text.contains("\nVersion: 1\n"), "{text}");
+    fs::write(&control, text.replace("\nVersion: 1\n", "\nVersion: 2\n")).unwrap();
+    let mut pack = Command::new("dpkg-deb");
+    pack.args(["-Zgzip", "-z1", "--build"]).arg(files);
+    succeed(pack.arg(packages.join("ratelimit_2_amd64.deb")));
 }
 
 /// Returns the output of a successful command.

@@ -155,7 +155,7 @@ fn killed_while_records_become_longer_the_daemon_loses_nothing() {
     let (lab, mut service) = Service::in_lab(ONE).unwrap();
     assert_eq!(passed(&lab, LIMITED), 20);
     assert_eq!(passed_of(&lab, HALF, 12), 12);
-    for delay in [0, 20, 60, 150, 400, 1_000] {
+    for delay in [0, 60, 400] {
         thread::scope(|scope| {
             let command = scope.spawn(|| set(&service, "192.0.2.0/24", &THREE).is_ok());
             thread::sleep(Duration::from_millis(delay));

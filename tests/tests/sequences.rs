@@ -67,7 +67,7 @@ fn a_start_with_other_tables_is_one_step() {
 #[test]
 fn a_daemon_that_is_killed_while_it_starts_opens_nothing() {
     require_root!();
-    require_none(&play("one", &[(KilledAtStart, "one"); 4]));
+    require_none(&play("one", &[(KilledAtStart, "one"); 2]));
 }
 
 #[test]

@@ -18,34 +18,35 @@ const LATE: Duration = Duration::from_millis(300);
 /// The window of the partner's policy.
 const SHORT: Duration = Duration::from_secs(6);
 
+/// Each has a policy of its own.
+const ALGORITHMS: [&str; 4] = [
+    "fixed-window",
+    "sliding-window",
+    "token-bucket",
+    "sliding-log",
+];
+
 #[test]
 fn after_a_reboot_a_quota_is_used_up_until_its_window_ends() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    for algorithm in [
-        "fixed-window",
-        "sliding-window",
-        "token-bucket",
-        "sliding-log",
-    ] {
-        let mut service = Service::started(&lab, &toml(algorithm)).unwrap();
-        assert_eq!(passed(&lab, PARTNER, 9), 5, "{algorithm}");
-        assert_eq!(passed(&lab, BUSY, 9), 5, "{algorithm}");
-        assert_eq!(passed(&lab, QUIET, 2), 2, "{algorithm}");
-        service.stop("-TERM").unwrap();
-        unpin(&service);
-        if algorithm == "fixed-window" {
-            // The host is off for the rest of a window.
-            thread::sleep(SHORT);
-        }
-        service.start().unwrap();
-        assert!(service.log().contains("restored the usage"), "{algorithm}");
-        assert_eq!(passed(&lab, BUSY, 3), 0, "{algorithm}");
-        assert_eq!(passed(&lab, QUIET, 9), 3, "{algorithm}");
-        if algorithm == "fixed-window" {
-            assert_eq!(passed(&lab, PARTNER, 9), 5);
-        }
+    let of = |address: Ipv4Addr, number| Ipv4Addr::from(u32::from(address) + 16 * number);
+    let (lab, mut service) = Service::in_lab(&toml(of)).unwrap();
+    assert_eq!(passed(&lab, PARTNER, 9), 5);
+    for (number, algorithm) in (0..).zip(ALGORITHMS) {
+        assert_eq!(passed(&lab, of(BUSY, number), 9), 5, "{algorithm}");
+        assert_eq!(passed(&lab, of(QUIET, number), 2), 2, "{algorithm}");
     }
+    service.stop("-TERM").unwrap();
+    unpin(&service);
+    // The host is off for the rest of the partner's window.
+    thread::sleep(SHORT);
+    service.start().unwrap();
+    assert!(service.log().contains("restored the usage"));
+    for (number, algorithm) in (0..).zip(ALGORITHMS) {
+        assert_eq!(passed(&lab, of(BUSY, number), 3), 0, "{algorithm}");
+        assert_eq!(passed(&lab, of(QUIET, number), 9), 3, "{algorithm}");
+    }
+    assert_eq!(passed(&lab, PARTNER, 9), 5);
 }
 
 #[test]
@@ -117,23 +118,18 @@ fn a_damaged_snapshot_is_reported_and_prevents_no_start() {
     fs::write(&file, bytes).unwrap();
     service.start().unwrap();
     assert_eq!(passed(&lab, BUSY, 9), 5);
-    let events = service.rlctl_ok(&["events"]).unwrap();
-    assert!(events.contains("usage was not restored"), "{events}");
+    let events = service.wait_for_event("usage was not restored");
     assert!(events.contains("usage.snapshot"), "{events}");
     // The next one is sound.
     reboot(&mut service);
     assert_eq!(passed(&lab, BUSY, 9), 0);
 }
 
-fn toml(algorithm: &str) -> String {
-    let burst = if algorithm == "token-bucket" {
-        ", burst = 5"
-    } else {
-        ""
-    };
-    format!(
+/// A policy for each algorithm, and the partner's.
+fn toml(of: impl Fn(Ipv4Addr, u32) -> Ipv4Addr) -> String {
+    let mut toml = format!(
         "[policy.default]
-limits = [{{ packets = 5, per = \"1h\", algorithm = \"{algorithm}\"{burst} }}]
+limits = []
 [policy.partner]
 sources = [\"{PARTNER}\"]
 limits = [{{ packets = 5, per = \"{}s\" }}]
@@ -141,7 +137,23 @@ limits = [{{ packets = 5, per = \"{}s\" }}]
 min_window = \"1s\"
 ",
         SHORT.as_secs()
-    )
+    );
+    for (number, algorithm) in (0..).zip(ALGORITHMS) {
+        let [busy, quiet] = [BUSY, QUIET].map(|address| of(address, number));
+        let burst = if algorithm == "token-bucket" {
+            ", burst = 5"
+        } else {
+            ""
+        };
+        let policy = format!(
+            "[policy.{algorithm}]
+sources = [\"{busy}\", \"{quiet}\"]
+limits = [{{ packets = 5, per = \"1h\", algorithm = \"{algorithm}\"{burst} }}]
+"
+        );
+        toml.push_str(&policy);
+    }
+    toml
 }
 
 /// Stops the daemon, and starts it as after a boot.
