@@ -163,7 +163,7 @@ fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
         "trusted_proxies = [\"127.0.0.0/8\", \"198.51.100.0/24\"]\nlisten = ",
     ) + "on_refused = { after = 5, within = \"1h\", ban = \"2h\" }\n";
     let service = Service::started(&lab, &config).unwrap();
-    let ask = |client: &str| {
+    let ask_through = |addresses: &str| {
         let mut curl = service.inside(Path::new("curl"));
         curl.args([
             "--silent",
@@ -172,10 +172,7 @@ fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
             "--write-out",
             "%{http_code}",
         ]);
-        curl.args([
-            "--header",
-            &format!("X-Forwarded-For: 192.0.2.99, {client}"),
-        ]);
+        curl.args(["--header", &format!("X-Forwarded-For: {addresses}")]);
         curl.args([
             "--header",
             "X-User: mallory",
@@ -183,12 +180,17 @@ fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
         ]);
         String::from_utf8(curl.output().unwrap().stdout).unwrap()
     };
+    let ask = |client: &str| ask_through(&format!("192.0.2.99, {client}"));
     for _ in 0..15 {
         assert_eq!(ask("203.0.113.1"), "204");
     }
     for proxies in ["198.51.100.7", "127.0.0.1"] {
         // The client before the proxy is counted.
         assert_eq!(ask(proxies), "429");
+    }
+    // Requests of a proxy itself are counted for no ban.
+    for _ in 0..10 {
+        assert_eq!(ask_through("198.51.100.7"), "429");
     }
     let bans = || service.rlctl_ok(&["list", "bans"]).unwrap();
     for _ in 0..4 {
