@@ -48,7 +48,7 @@ fn by_the_coarse_clock_packets_that_keep_to_the_limit_are_refused() {
     assert_eq!((status.clock, status.suits), (KernelClock::Coarse, false));
     assert!(attached::settings(&service).unwrap().coarse_clock());
     assert!(service.log().contains("too coarse"), "{}", service.log());
-    let program = Attached::of(&service).unwrap();
+    let program = Attached::of(&service).unwrap().now().unwrap();
     let frame = datagram(SOURCE);
     let start = Instant::now();
     let mut sent = 0;
