@@ -7,7 +7,7 @@ use axum::{
     extract::{DefaultBodyLimit, Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
-    routing::{any, get, post},
+    routing::{get, post},
 };
 use ratelimit_core::{
     api::{KeyRequest, KeyReset, KeysRequest, ObtainRequest, OneOrMany, REQUEST_BYTES_MAX},
@@ -26,7 +26,7 @@ const TOP_MAX: usize = 10_000;
 pub fn public_router(keys: Keys) -> Router {
     Router::new()
         .route("/v1/obtain", post(obtain))
-        .route("/v1/forward-auth/{space}", any(forward_auth))
+        .route("/v1/forward-auth/{space}", get(forward_auth))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(keys)
 }
