@@ -164,7 +164,8 @@ fn require_linker() -> Result<(), String> {
 
 fn missing(what: &str) -> String {
     format!(
-        "the BPF object cannot be built: {what} missing. `cargo xtask setup` installs what is needed"
+        "the BPF object cannot be built: {what} missing. `cargo xtask setup` installs what is \
+         needed"
     )
 }
 

@@ -118,8 +118,10 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
             "performance.md",
             MARKERS,
             &format!(
-                "Measured on {date} ({machine}) by `cargo xtask goodput`: medians of {rounds} rounds.\n\n\
-                 ![What users get during floods](goodput.svg)\n\n{text}"
+                "Measured on {date} ({machine}) by `cargo xtask goodput`: medians of {rounds} \
+                 rounds.\n\n\
+                 ![What users get during floods](goodput.svg)\n\n\
+                 {text}"
             ),
         )?;
     }

@@ -78,7 +78,8 @@ fn bans_beside(store: Store, running: &Running) -> Result<()> {
     let report = |when: &str, first| -> Result<()> {
         let [median, most, slowest] = bans(running, first)?;
         println!(
-            "{}: one ban {when}: median {median} us, 99 % within {most} us, the slowest {slowest} us",
+            "{}: one ban {when}: median {median} us, 99 % within {most} us, the slowest {slowest} \
+             us",
             store.label()
         );
         Ok(())

@@ -156,14 +156,26 @@ mod tests {
     fn what_is_commented_out_stays_so_and_each_key_begins_a_line() {
         let long = "x".repeat(WHOLE_LINE);
         let file = format!(
-            "# tcp: {long}\n# fragment, length (bytes), ttl: {long}.\n# Built in are tcp {long}\n# and udp.\n\
-             [policy.default]\nlimits = [\n  {{ packets = 1 }},\n#  {{ packets = 2 }},\n]\n"
+            "# tcp: {long}\n\
+             # fragment, length (bytes), ttl: {long}.\n\
+             # Built in are tcp {long}\n\
+             # and udp.\n\
+             [policy.default]\n\
+             limits = [\n  \
+             {{ packets = 1 }},\n\
+             #  {{ packets = 2 }},\n\
+             ]\n"
         );
         let page = super::page(&file);
         for part in [
             "\n#  { packets = 2 },\n]\n".to_owned(),
             format!(
-                "tcp: {long}\n.br\nfragment, length (bytes), ttl: {long}.\n.br\nBuilt in are tcp {long}\nand udp."
+                "tcp: {long}\n\
+                 .br\n\
+                 fragment, length (bytes), ttl: {long}.\n\
+                 .br\n\
+                 Built in are tcp {long}\n\
+                 and udp."
             ),
         ] {
             assert!(page.contains(&part), "{part}\nis not in\n{page}");

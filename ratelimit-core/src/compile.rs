@@ -75,7 +75,8 @@ pub enum CompileError {
     NoRoom(#[from] NoRoom),
     /// A limit, which was set at runtime, counts a class that is not there.
     #[error(
-        "the runtime limits of {policy} use the class `{class}`, which is not configured: add [class.{class}], or remove the limits first"
+        "the runtime limits of {policy} use the class `{class}`, which is not configured: add \
+         [class.{class}], or remove the limits first"
     )]
     UnknownClass {
         /// The name of the policy.
@@ -85,7 +86,8 @@ pub enum CompileError {
     },
     /// The limits that were set at runtime, with those of the policy around them, are too many.
     #[error(
-        "{policy} has {count} limits including runtime limits (maximum {LIMITS_MAX}): remove the runtime limits first"
+        "{policy} has {count} limits including runtime limits (maximum {LIMITS_MAX}): remove the \
+         runtime limits first"
     )]
     TooManyLimits {
         /// The name of the policy.
@@ -95,7 +97,8 @@ pub enum CompileError {
     },
     /// Nodes cannot share a limit, which was set at runtime.
     #[error(
-        "the runtime limits of {policy} cannot be shared with this configuration: {why}; or remove the limits first"
+        "the runtime limits of {policy} cannot be shared with this configuration: {why}; or remove \
+         the limits first"
     )]
     Unshareable {
         /// The name of the policy.

@@ -205,7 +205,11 @@ mod tests {
         let mut exposition = Exposition::new(Format::Classic);
         exposition.histogram("a_seconds", "Help.", &histogram);
         let text = exposition.finish();
-        assert!(text.starts_with("# HELP a_seconds Help.\n# TYPE a_seconds histogram\na_seconds_bucket{le=\"0.0001\"} 0\n"));
+        assert!(text.starts_with(
+            "# HELP a_seconds Help.\n\
+             # TYPE a_seconds histogram\n\
+             a_seconds_bucket{le=\"0.0001\"} 0\n"
+        ));
         assert!(text.contains(
             "{le=\"0.1\"} 0\na_seconds_bucket{le=\"0.5\"} 1\na_seconds_bucket{le=\"1.0\"} 1\n"
         ));

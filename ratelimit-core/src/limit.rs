@@ -133,7 +133,8 @@ pub enum LimitError {
     WindowTooLong,
     /// The state of a source is one word, which this limit does not fit.
     #[error(
-        "the amount is too large for this window (maximum {amount_max}): reduce it, or use a longer window"
+        "the amount is too large for this window (maximum {amount_max}): reduce it, or use a \
+         longer window"
     )]
     Unrepresentable {
         /// The largest amount for the window.

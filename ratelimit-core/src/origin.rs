@@ -32,7 +32,8 @@ pub enum Origin {
 /// Why a text is no origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "unknown origin `{0}`: use `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster:NODE`"
+    "unknown origin `{0}`: use `config`, `manual`, `forced`, `detected`, `list:NAME`, \
+     `program:NAME`, `crowdsec` or `cluster:NODE`"
 )]
 pub struct UnknownOrigin(String);
 

@@ -218,7 +218,8 @@ impl<'a> Used<'a> {
 /// More policies than the datapath holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "too many policies (maximum {POLICIES_MAX}); changed policies count twice during a reload: change fewer at once"
+    "too many policies (maximum {POLICIES_MAX}); changed policies count twice during a reload: \
+     change fewer at once"
 )]
 pub struct TooManyPolicies;
 

@@ -288,7 +288,8 @@ mod tests {
         check(
             "::ffff:192.0.2.1/120",
             Err(
-                "invalid prefix `::ffff:192.0.2.1/120`: host bits are set, did you mean 192.0.2.0/24 or 192.0.2.1?",
+                "invalid prefix `::ffff:192.0.2.1/120`: host bits are set, did you mean \
+                 192.0.2.0/24 or 192.0.2.1?",
             ),
         );
     }
@@ -309,13 +310,15 @@ mod tests {
         check(
             "10.0.0.1/24",
             Err(
-                "invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+                "invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or \
+                 10.0.0.1?",
             ),
         );
         check(
             "2001:db8::1/64",
             Err(
-                "invalid prefix `2001:db8::1/64`: host bits are set, did you mean 2001:db8::/64 or 2001:db8::1?",
+                "invalid prefix `2001:db8::1/64`: host bits are set, did you mean 2001:db8::/64 or \
+                 2001:db8::1?",
             ),
         );
     }

@@ -335,7 +335,8 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
                     info!("stopped; the kernel continues to enforce");
                 }
                 (true, true) => {
-                    warn!(not_on = ?unenforced, "stopped; the kernel continues to enforce on the other interfaces");
+                    warn!(not_on = ?unenforced, "stopped; the kernel continues to enforce on the \
+                                                 other interfaces");
                 }
             }
         }

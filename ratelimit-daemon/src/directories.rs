@@ -66,7 +66,8 @@ fn give_to_user(paths: &Paths, user: &User) -> anyhow::Result<()> {
     user.act(|| originals.copy())??;
     let state = paths.state.display();
     warn!(
-        "{state} belongs to root on a read-only disk: using a copy until ratelimitd is restarted with a writable disk"
+        "{state} belongs to root on a read-only disk: using a copy until ratelimitd is restarted \
+         with a writable disk"
     );
     Ok(())
 }
@@ -111,7 +112,9 @@ fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
     }
     user.own(directory)
         .with_context(|| format!("giving {} to {}", directory.display(), user.name()))?;
-    info!(directory = %directory.display(), user = user.name(), "changed owner of the state directory from root to the daemon's user");
+    info!(directory = %directory.display(), user = user.name(), "changed owner of the state \
+                                                                 directory from root to the \
+                                                                 daemon's user");
     Ok(())
 }
 

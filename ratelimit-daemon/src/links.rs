@@ -236,12 +236,13 @@ impl Standing {
                 has_caller: true, ..
             } => None,
             Self::Pinned { entry, .. } => Some(format!(
-                "no XDP program runs there that could call ours, which is pinned at {} and not attached by ratelimit: load one that does, or \
-                 write `mode = \"auto\"`",
+                "no XDP program runs there that could call ours, which is pinned at {} and not \
+                 attached by ratelimit: load one that does, or write `mode = \"auto\"`",
                 entry.display()
             )),
             Self::Renamed { to, .. } => Some(format!(
-                "interface not found: it was renamed to {to}, which stays protected until another interface has the configured name"
+                "interface not found: it was renamed to {to}, which stays protected until another \
+                 interface has the configured name"
             )),
             Self::Missing => Some("there is no such interface".to_owned()),
             Self::Failed { error } => Some(error.clone()),

@@ -32,7 +32,8 @@ pub fn require() -> anyhow::Result<()> {
         .collect();
     if !missing.is_empty() {
         bail!(
-            "missing {}: run ratelimitd as root, or with AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON in its unit",
+            "missing {}: run ratelimitd as root, or with AmbientCapabilities=CAP_BPF CAP_NET_ADMIN \
+             CAP_PERFMON in its unit",
             missing.join(" and ")
         );
     }

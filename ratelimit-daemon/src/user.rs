@@ -33,10 +33,12 @@ impl User {
             return Self::current(geteuid().as_raw(), name);
         }
         let found = match name {
-            Some(name) => Self::named(name)
-                .with_context(|| format!("no user `{name}`: create it with `useradd --system {name}`"))?,
+            Some(name) => Self::named(name).with_context(|| {
+                format!("no user `{name}`: create it with `useradd --system {name}`")
+            })?,
             None => Self::named(OWN).or_else(Self::nobody).context(
-                "no user to run as: create one with `useradd --system ratelimit`, or choose one with --user",
+                "no user to run as: create one with `useradd --system ratelimit`, or choose one \
+                 with --user",
             )?,
         };
         if found.uid == 0 {
@@ -81,7 +83,8 @@ impl User {
     fn nobody() -> Option<Self> {
         let nobody = Self::named(NOBODY)?;
         warn!(
-            "no user `{OWN}`: running as `{NOBODY}`, which other services may share; create it with `useradd --system {OWN}`"
+            "no user `{OWN}`: running as `{NOBODY}`, which other services may share; create it \
+             with `useradd --system {OWN}`"
         );
         Some(nobody)
     }

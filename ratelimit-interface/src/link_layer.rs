@@ -31,12 +31,13 @@ pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
         // There the kernel keeps the outer header in front, for `ipgre_header_parse` (`__ipgre_rcv`
         // in net/ipv4/ip_gre.c).
         LinkLayerType::Ipgre => bail!(
-            "packets of a GRE interface without one remote address begin with their outer header: put the interface \
-             below it in its place, or give it a remote address"
+            "packets of a GRE interface without one remote address begin with their outer header: \
+             put the interface below it in its place, or give it a remote address"
         ),
         LinkLayerType::Infiniband => bail!(
-            "frames of InfiniBand (INFINIBAND, IPoIB) begin with a header of their own, which is not read: limit at an \
-             interface with Ethernet frames that the packets cross, or on this one by nftables"
+            "frames of InfiniBand (INFINIBAND, IPoIB) begin with a header of their own, which is \
+             not read: limit at an interface with Ethernet frames that the packets cross, or on \
+             this one by nftables"
         ),
         other => {
             bail!("its link layer {other} is not supported: only Ethernet and raw IP are")

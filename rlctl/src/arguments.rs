@@ -84,7 +84,8 @@ pub const CONFIG: &str = "/etc/ratelimit/config.toml";
 
 const EXAMPLES: &str = "\
 Examples:
-  rlctl protect eth0 --observe            count what would be dropped on eth0; without --observe, drop it
+  rlctl protect eth0 --observe            count what would be dropped on eth0; without --observe, \
+      drop it
   rlctl status                            whether it works, and on which interfaces
   rlctl check 203.0.113.7                 why packets of this address are dropped
   rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
@@ -100,9 +101,14 @@ pub enum Verb {
     /// Protect an interface: check the host, configure the interface, start the service
     Protect(ProtectArguments),
     /// Show the state of the limiter: interfaces, configuration, traffic, failures
-    #[command(
-        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` without a command is `rlctl status`. On a terminal it measures the traffic for half a second."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl status
+  rlctl status --maps
+  rlctl status --json | jq .interfaces
+
+`rlctl` without a command is `rlctl status`. On a terminal it measures the traffic for half a \
+second.")]
     Status {
         /// Also show the BPF maps with their usage and memory
         #[arg(long)]
@@ -111,21 +117,37 @@ pub enum Verb {
     /// Drop all packets from addresses or prefixes
     Ban(BanArguments),
     /// Remove bans
-    #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n  rlctl unban --within 203.0.113.0/24\n  rlctl unban --origin detected --reason flood\n  rlctl unban --all\n\nBans of lists are not affected; remove a list with `rlctl lists rm`. The exit code is 1 if none of the prefixes was banned, but 0 with `--program`."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl unban 203.0.113.7
+  rlctl unban @scanners.txt
+  rlctl unban 203.0.113.7 --program fail2ban/sshd
+  rlctl unban --within 203.0.113.0/24
+  rlctl unban --origin detected --reason flood
+  rlctl unban --all
+
+Bans of lists are not affected; remove a list with `rlctl lists rm`. The exit code is 1 if none of \
+the prefixes was banned, but 0 with `--program`.")]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl list allows"
+        after_help = "\
+Examples:
+  rlctl allow add 192.0.2.10 --reason monitoring
+  rlctl allow add 203.0.113.7 --for 2h
+  rlctl list allows"
     )]
     Allow(AllowVerb),
     /// Add limits at run time, or replace those of the configuration
     #[command(
         subcommand,
         alias = "limits",
-        after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --for 2h\n  rlctl limit rm --prefix 203.0.113.0/24"
+        after_help = "\
+Examples:
+  rlctl limit set --packets 1000 --per 1s
+  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --for 2h
+  rlctl limit rm --prefix 203.0.113.0/24"
     )]
     Limit(LimitVerb),
     /// List bans, allows, limits, lists or protected addresses
@@ -162,9 +184,13 @@ pub enum Verb {
     /// Capture dropped packets to a file, each with its reason as a comment
     Capture(CaptureArguments),
     /// Reload the configuration. If it is invalid, the running one stays active
-    #[command(
-        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload\n  rlctl reload --dry-run\n  rlctl reload --dry-run new.toml && rlctl apply new.toml\n\nRuntime limits and the attachment of interfaces are not compared."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl config check /etc/ratelimit/config.toml && rlctl reload
+  rlctl reload --dry-run
+  rlctl reload --dry-run new.toml && rlctl apply new.toml
+
+Runtime limits and the attachment of interfaces are not compared.")]
     Reload {
         /// Show the changes without making them
         #[arg(long)]
@@ -194,9 +220,11 @@ pub enum Verb {
     ///
     /// If stdin is not a terminal, `apply` returns while the trial continues. The trial survives a
     /// restart of the daemon. `rlctl reload` applies a configuration without a trial.
-    #[command(
-        after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl apply new.toml --confirm 60s
+  rlctl apply /etc/ratelimit/config.toml
+  rlctl confirm")]
     Apply {
         /// The configuration to try
         file: PathBuf,
@@ -234,16 +262,23 @@ pub enum Verb {
     )]
     PassAll(PassAllVerb),
     /// Detach the program from all interfaces; limits and bans no longer apply
-    #[command(
-        after_help = "Examples:\n  rlctl detach\n\nThere is no confirmation prompt. The daemon keeps running; `rlctl reload` or a restart attaches the program again."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl detach
+
+There is no confirmation prompt. The daemon keeps running; `rlctl reload` or a restart attaches \
+the program again.")]
     Detach,
     /// Find problems of this host that affect the limiter, with commands that fix them
     Doctor(DoctorArguments),
     /// Limit and ban real packets between two network namespaces, to see how it works
-    #[command(
-        after_help = "Examples:\n  rlctl demo\n\nIt starts its own ratelimitd, takes about ten seconds and removes everything at the end. Interfaces of the host and a running daemon are not touched. The exit code is 0 if all counts match the limits."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl demo
+
+It starts its own ratelimitd, takes about ten seconds and removes everything at the end. \
+Interfaces of the host and a running daemon are not touched. The exit code is 0 if all counts \
+match the limits.")]
     Demo,
     /// Write an archive for a bug report, without secrets and addresses
     Support(SupportArguments),
@@ -259,9 +294,16 @@ pub enum Verb {
 
 /// `doctor [IFACE] [--config FILE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing and works without a daemon. Without root it reports what it could not check. A warning degrades the limiter, an error keeps it from working.\n\nThe exit code is 1 if there is an error, otherwise 0."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl doctor
+  rlctl doctor eth0
+  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'
+
+It changes nothing and works without a daemon. Without root it reports what it could not check. A \
+warning degrades the limiter, an error keeps it from working.
+
+The exit code is 1 if there is an error, otherwise 0.")]
 pub struct DoctorArguments {
     /// The interface [default: all configured ones]
     #[arg(value_name = "IFACE", add = completions::interfaces())]
@@ -273,9 +315,19 @@ pub struct DoctorArguments {
 
 /// `protect IFACE [--observe] [--replace] [--config FILE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl protect eth0 --observe\n  rlctl protect eth0\n\nIt runs the checks of `rlctl doctor` and stops at an error. A missing configuration is written, with a limit of 1000 packets per second for each source. An existing one is not changed: the interface gets a file in conf.d beside it, unless the configuration names it already. Then the service is enabled and started, or the running daemon reloads. Where systemd does not run, the output names the command that starts the daemon.\n\nWith --observe nothing is dropped; `protect` without it ends the dry run. The exit code is 6 if the program could not be attached, and 4 if the daemon has to be started by hand."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl protect eth0 --observe
+  rlctl protect eth0
+
+It runs the checks of `rlctl doctor` and stops at an error. A missing configuration is written, \
+with a limit of 1000 packets per second for each source. An existing one is not changed: the \
+interface gets a file in conf.d beside it, unless the configuration names it already. Then the \
+service is enabled and started, or the running daemon reloads. Where systemd does not run, the \
+output names the command that starts the daemon.
+
+With --observe nothing is dropped; `protect` without it ends the dry run. The exit code is 6 if \
+the program could not be attached, and 4 if the daemon has to be started by hand.")]
 pub struct ProtectArguments {
     /// The interface
     #[arg(value_name = "IFACE", add = completions::interfaces())]
@@ -293,9 +345,19 @@ pub struct ProtectArguments {
 
 /// `support [FILE] [--with-addresses] [--log FILE] [--config FILE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl support\n  rlctl support /tmp/ratelimit.tar.gz --with-addresses\n  rlctl support --log /var/log/ratelimitd.log\n\nThe archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, counters, recent events, metrics, and the log of the last hour. Only its owner can read it. Existing files are not overwritten.\n\nPasswords, keys and secrets are removed. Addresses, and hosts in URLs, are replaced by documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies and lists, and reasons, are kept: review them before you send the archive."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl support
+  rlctl support /tmp/ratelimit.tar.gz --with-addresses
+  rlctl support --log /var/log/ratelimitd.log
+
+The archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, \
+counters, recent events, metrics, and the log of the last hour. Only its owner can read it. \
+Existing files are not overwritten.
+
+Passwords, keys and secrets are removed. Addresses, and hosts in URLs, are replaced by \
+documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies \
+and lists, and reasons, are kept: review them before you send the archive.")]
 pub struct SupportArguments {
     /// The archive, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
     #[arg(value_name = "FILE")]
@@ -333,9 +395,19 @@ pub enum PassAllVerb {
 
 /// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout packet options the packet has no class, and the answer lists each class with a different verdict. A TCP packet without --flags belongs to an established connection. A port that is not given matches no class.\n\nThe exit code is 3 if the packets, or those of a listed class, are dropped, and 0 if all pass. Packets in a dry run pass."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl check 203.0.113.7
+  rlctl check 203.0.113.7 --proto udp --dport 53
+  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0
+  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'
+
+Without packet options the packet has no class, and the answer lists each class with a different \
+verdict. A TCP packet without --flags belongs to an established connection. A port that is not \
+given matches no class.
+
+The exit code is 3 if the packets, or those of a listed class, are dropped, and 0 if all pass. \
+Packets in a dry run pass.")]
 pub struct CheckArguments {
     /// The address, without a prefix length
     #[arg(value_name = "IP", value_parser = address)]
@@ -362,9 +434,19 @@ pub struct CheckArguments {
 
 /// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`, `suggest --attack [CAPTURE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n  rlctl suggest --attack\n  rlctl suggest --attack flood.pcap\n\nTable scans sample the usage of each limit per source and window; windows without packets do not count. For a token bucket the usage is the part of the burst in use, for a sliding log its length, for the node what its CPUs have reserved. A limit only measures packets that it counts and admits, so configure a generous one for the traffic to measure. Nothing is sampled during an attack. The exit code is 1 if there are too few samples."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl suggest
+  rlctl suggest --percentile 99.9 --headroom 3 --since 7d
+  rlctl suggest --toml > proposed.toml
+  rlctl suggest --attack
+  rlctl suggest --attack flood.pcap
+
+Table scans sample the usage of each limit per source and window; windows without packets do not \
+count. For a token bucket the usage is the part of the burst in use, for a sliding log its length, \
+for the node what its CPUs have reserved. A limit only measures packets that it counts and admits, \
+so configure a generous one for the traffic to measure. Nothing is sampled during an attack. The \
+exit code is 1 if there are too few samples.")]
 pub struct SuggestArguments {
     /// Percentage of windows that the limit should admit
     #[arg(long, value_name = "P", default_value_t = 99.0, value_parser = percentile)]
@@ -420,7 +502,8 @@ fn address(text: &str) -> Result<IpAddr, String> {
         |_| "not an IPv4 or IPv6 address: write for example 203.0.113.7 or 2001:db8::1".to_owned();
     match text.split_once('/') {
         Some((address, _)) => Err(format!(
-            "a prefix is no address: write one, such as {address}; `rlctl list bans --within {text}` shows its bans"
+            "a prefix is no address: write one, such as {address}; `rlctl list bans --within \
+             {text}` shows its bans"
         )),
         None => text.parse().map_err(unknown),
     }
@@ -460,9 +543,16 @@ impl NetworkArgument {
 
 /// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  rlctl ban 2001:db8:bad::7/64 --network\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix differs. Use 2001:db8::7/128 to ban only that address."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl ban 203.0.113.7 --for 10m --reason scanner
+  rlctl ban 2001:db8:bad::/48 --forever
+  rlctl ban 2001:db8:bad::7/64 --network
+  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d
+  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd
+
+An IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix \
+differs. Use 2001:db8::7/128 to ban only that address.")]
 pub struct BanArguments {
     /// Whom.
     #[command(flatten)]
@@ -486,9 +576,20 @@ pub struct BanArguments {
 
 /// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason-contains TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason-contains flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the configuration.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl list bans
+  rlctl list bans --within 203.0.113.0/24 --origin detected
+  rlctl list bans --reason-contains flood --ending 10m
+  rlctl list limits --json | jq '.[].name'
+  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'
+
+Without a filter each list is one line; `--within` and `--origin list` show its entries. With \
+--json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never \
+ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the \
+configuration.
+
+PACKETS and BYTES count what matched the entry; `-` means not counted.")]
 pub struct ListArguments {
     /// Which list
     pub kind: ListKind,
@@ -522,9 +623,20 @@ pub struct UnbanArguments {
 
 /// `top [--rows N] [--batch] [--times N] [--interval TIME]`
 #[derive(Args, Clone, Copy, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl top\n  rlctl top --rows 50 --interval 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one per second with --batch.\n\nADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops by bans are not counted per source."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl top
+  rlctl top --rows 50 --interval 5s
+  rlctl top --batch -n 3
+  rlctl top --batch --json | jq .verdicts
+
+On a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it \
+after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one \
+per second with --batch.
+
+ADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a \
+token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops \
+by bans are not counted per source.")]
 pub struct TopArguments {
     /// List destinations instead of sources, those closest to their limits first. There is no live
     /// view; use --batch to repeat
@@ -546,9 +658,15 @@ pub struct TopArguments {
 
 /// `stats [--with-zeros] [--interval [TIME]] [--times N]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl stats\n  rlctl stats --with-zeros\n  rlctl stats --interval\n  rlctl stats --interval 10s --times 6 --json\n\nWith --interval each line of JSON is a table of the packets in that interval. Ctrl-C exits with code 0."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl stats
+  rlctl stats --with-zeros
+  rlctl stats --interval
+  rlctl stats --interval 10s --times 6 --json
+
+With --interval each line of JSON is a table of the packets in that interval. Ctrl-C exits with \
+code 0.")]
 pub struct StatsArguments {
     /// Also show rows without packets
     #[arg(long, alias = "all")]
@@ -563,9 +681,18 @@ pub struct StatsArguments {
 
 /// `history [--since TIME] [--interval TIME] [--quota SOURCE]`
 #[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --quota 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). Periods without a daemon are shown as `-`. With --quota it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl history
+  rlctl history --since 7d
+  rlctl history --since 30d --json | jq .attacks
+  rlctl history --since 7d --quota 203.0.113.7
+
+The daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] \
+retention). Periods without a daemon are shown as `-`. With --quota it shows the smallest \
+remaining quota of each limit, sampled once per second from when the source was added to [history] \
+watch. For a policy, and for a prefix without its own limits, it shows the source with the \
+smallest remaining quota.")]
 pub struct HistoryArguments {
     /// How far to look back
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
@@ -581,9 +708,22 @@ pub struct HistoryArguments {
 /// `events [--follow] [--last N] [--only KIND] [--within PREFIX] [--since TIME] [--run PROGRAM]
 /// [--cursor-file FILE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --within 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl stats` counts all of them. Consecutive similar drops are shown as one line with their count; with --follow, --cursor-file and --json every event is a line.\n\nIf a --run program fails, the failure is reported on stderr and the next event follows. With --cursor-file a call continues where the last one ended; the first call starts with new events. --follow exits with 0 on Ctrl-C and with 4 when the daemon stops."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl events --only bans
+  rlctl events --since 1h --only changes
+  rlctl events --follow --only attacks --run /usr/local/bin/notify
+  rlctl events --follow --within 203.0.113.0/24
+  rlctl events --follow --json | jq -r .event
+
+The daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a \
+restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl \
+stats` counts all of them. Consecutive similar drops are shown as one line with their count; with \
+--follow, --cursor-file and --json every event is a line.
+
+If a --run program fails, the failure is reported on stderr and the next event follows. With \
+--cursor-file a call continues where the last one ended; the first call starts with new events. \
+--follow exits with 0 on Ctrl-C and with 4 when the daemon stops.")]
 pub struct EventsArguments {
     /// Continue with new events
     #[arg(long, short)]
@@ -614,9 +754,11 @@ pub enum AllowVerb {
     /// Add addresses and prefixes to the allow list
     Add(AllowAddArguments),
     /// Remove addresses and prefixes from the allow list
-    #[command(
-        after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nThe exit code is 1 if none of them was on it."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl allow rm 192.0.2.10
+
+The exit code is 1 if none of them was on it.")]
     Rm(AllowRmArguments),
     /// Renamed to `rlctl list allows`
     #[command(hide = true)]
@@ -625,9 +767,15 @@ pub enum AllowVerb {
 
 /// `allow add PREFIX... [--for TIME] [--reason TEXT]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n  rlctl allow add 203.0.113.7 --for 2h --cluster\n\nThe kernel enforces the expiry even without the daemon. A ban of the same prefix then takes effect."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl allow add 192.0.2.10 --reason monitoring
+  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'
+  rlctl allow add @offices.txt
+  rlctl allow add 203.0.113.7 --for 2h --cluster
+
+The kernel enforces the expiry even without the daemon. A ban of the same prefix then takes \
+effect.")]
 pub struct AllowAddArguments {
     /// Whom.
     #[command(flatten)]
@@ -668,9 +816,11 @@ pub enum LimitVerb {
     /// Set limits for a prefix, a destination, or the default policy
     Set(LimitSetArguments),
     /// Remove runtime limits; the configuration applies again
-    #[command(
-        after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm --destination 198.51.100.7\n  rlctl limit rm"
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl limit rm --prefix 203.0.113.0/24
+  rlctl limit rm --destination 198.51.100.7
+  rlctl limit rm")]
     Rm {
         /// The sources [default: the default policy]
         #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
@@ -690,8 +840,30 @@ pub enum LimitVerb {
 /// `limit set [--prefix P] --packets N --per TIME ...`
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only\n\nA limit replaces existing ones with the same unit (packets or bytes) and class; if there are several with different windows, the one with the same window. All other limits of the policy and its ban stay in force unless --only is given. The output lists what is in force afterwards. Limits set later are added to these, and all get the new lifetime.\n\nA packet passes if all limits accept it. Each source in the prefix has the limits for itself; a destination shares them. When the limits expire, the configuration applies again. This needs the daemon: if it is down, it happens at its next start."
+    override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] \
+                      {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       \
+                      rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> \
+                      [--limit <LIMIT>]... [OPTIONS]",
+    after_help = "\
+Examples:
+  rlctl limit set --packets 1000 --per 1s
+  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s
+  rlctl limit set --packets 100 --per 1s --observe
+  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB
+  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn
+  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler
+  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster
+  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn
+  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only
+
+A limit replaces existing ones with the same unit (packets or bytes) and class; if there are \
+several with different windows, the one with the same window. All other limits of the policy and \
+its ban stay in force unless --only is given. The output lists what is in force afterwards. Limits \
+set later are added to these, and all get the new lifetime.
+
+A packet passes if all limits accept it. Each source in the prefix has the limits for itself; a \
+destination shares them. When the limits expire, the configuration applies again. This needs the \
+daemon: if it is down, it happens at its next start."
 )]
 pub struct LimitSetArguments {
     /// The sources [default: the default policy]
@@ -749,9 +921,10 @@ pub enum ConfigVerb {
     /// host are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log:
     /// destinations that are not routed here, VLANs on interfaces without Ethernet, and tunnel
     /// interfaces that `tunnels` also looks into.
-    #[command(
-        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml\n  rlctl config check --upgrade /etc/ratelimit/config.toml"
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl config check /etc/ratelimit/config.toml
+  rlctl config check --upgrade /etc/ratelimit/config.toml")]
     Check {
         /// Rename keys that have a new name, in the file and in conf.d beside it
         ///
@@ -762,9 +935,15 @@ pub enum ConfigVerb {
         file: PathBuf,
     },
     /// Show all settings in force
-    #[command(
-        after_help = "Examples:\n  rlctl config show\n  rlctl config show --with-origin\n  rlctl config show --with-origin --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --with-origin the output is a configuration that `rlctl config check` accepts; with --json it is the same as a JSON object. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl config show
+  rlctl config show --with-origin
+  rlctl config show --with-origin --json | jq '.[] | select(.origin == \"file\")'
+
+Without --with-origin the output is a configuration that `rlctl config check` accepts; with --json \
+it is the same as a JSON object. Runtime limits replace those of files, or are comments if no file \
+has any. Secrets are not shown.")]
     Show {
         /// Show the file and line of each setting, or that it is a default
         #[arg(long, alias = "origin")]

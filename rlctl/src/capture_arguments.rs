@@ -9,9 +9,16 @@ use ratelimit_core::quantity;
 
 /// Arguments of `rlctl capture`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --drop-reason limited --within 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its drop reason as a comment, which also marks packets that passed in a dry run. At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, and only its owner can read it."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl capture -w drops.pcapng --sample 1/100 --for 1m
+  rlctl capture -w drops.pcapng --drop-reason limited --within 203.0.113.0/24 --count 1000
+  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment
+
+Each packet has its drop reason as a comment, which also marks packets that passed in a dry run. \
+At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. \
+Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, \
+and only its owner can read it.")]
 pub struct CaptureArguments {
     /// The pcapng file to write. `-` is standard output
     #[arg(long, short, value_name = "FILE")]

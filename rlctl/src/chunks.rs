@@ -33,7 +33,8 @@ pub fn note<T>(prefixes: &[T]) -> Option<String> {
     let requests = prefixes.len().div_ceil(PREFIXES_MAX);
     (requests > 1).then(|| {
         format!(
-            "sent as {requests} requests of up to {PREFIXES_MAX} prefixes; each request succeeds or fails as a whole"
+            "sent as {requests} requests of up to {PREFIXES_MAX} prefixes; each request succeeds \
+             or fails as a whole"
         )
     })
 }

@@ -9,9 +9,12 @@ use crate::completions;
 pub enum ClusterVerb {
     /// Show the connection to the store, refused messages, and the nodes with their bans in force
     /// here
-    #[command(
-        after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster status --json | jq -r '.nodes[].name'\n\nThe exit code is 1 while the store is unreachable."
-    )]
+    #[command(after_help = "\
+Examples:
+  rlctl cluster status
+  rlctl cluster status --json | jq -r '.nodes[].name'
+
+The exit code is 1 while the store is unreachable.")]
     Status,
     /// Renamed to `rlctl cluster status`
     #[command(hide = true)]
@@ -22,9 +25,13 @@ pub enum ClusterVerb {
 
 /// `cluster revoke NODE [--undo]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl cluster revoke edge-3\n  rlctl cluster revoke edge-3 --undo\n\nThe bans of the node end on all other nodes. After a break-in, also give the other nodes a new secret: the old one allows messages in any node's name."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl cluster revoke edge-3
+  rlctl cluster revoke edge-3 --undo
+
+The bans of the node end on all other nodes. After a break-in, also give the other nodes a new \
+secret: the old one allows messages in any node's name.")]
 pub struct RevokeArguments {
     /// The node
     #[arg(value_name = "NODE", add = completions::nodes())]

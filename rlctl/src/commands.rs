@@ -125,7 +125,8 @@ fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Repor
             if !filter.has_all() =>
         {
             Err(Failure::usage(
-                "--within, --origin, --reason-contains and --ending select bans: use them with `rlctl list bans`",
+                "--within, --origin, --reason-contains and --ending select bans: use them with \
+                 `rlctl list bans`",
             ))
         }
         ListKind::Bans => list::bans(&filter, client, now),

@@ -43,7 +43,8 @@ impl ExitCode {
         match self {
             Self::Done => "done",
             Self::Refused => {
-                "refused: the daemon gives the reason, no named object exists, or `doctor` found an error"
+                "refused: the daemon gives the reason, no named object exists, or `doctor` found \
+                 an error"
             }
             Self::Usage => "usage: the command line or an input list is invalid; nothing was sent",
             Self::Blocked => "blocked: packets from the address are dropped (`check`)",

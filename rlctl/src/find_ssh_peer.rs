@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn an_environment_is_searched_for_the_name_and_not_for_the_letters() {
-        let environment = b"X=SSH_CLIENT=192.0.2.8\0MY_SSH_CONNECTION=192.0.2.7 1 2 3\0SSH_CLIENT=192.0.2.9 1 22\0";
+        let environment = b"X=SSH_CLIENT=192.0.2.8\0MY_SSH_CONNECTION=192.0.2.7 1 2 \
+                            3\0SSH_CLIENT=192.0.2.9 1 22\0";
         assert_eq!(value(environment).as_deref(), Some("192.0.2.9 1 22"));
         assert_eq!(value(b"HOME=/root\0"), None);
     }

@@ -61,7 +61,8 @@ const NO_WINDOW: &str =
     "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";
 const NO_AMOUNT: &str =
     "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit";
-const DIVISION_OF_NODE: &str = "only a limit of all nodes together is divided: write `--scope cluster`, or `scope=cluster` in --limit";
+const DIVISION_OF_NODE: &str = "only a limit of all nodes together is divided: write `--scope \
+                                cluster`, or `scope=cluster` in --limit";
 
 impl LimitArguments {
     /// Returns the limits of the options; at least one.
@@ -140,7 +141,8 @@ impl FromStr for OneLimit {
                 "division" | "share" => limit.division.replace(division(value)?).is_none(),
                 _ => {
                     return Err(format!(
-                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst, match, scope or division"
+                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, \
+                         burst, match, scope or division"
                     ));
                 }
             };
@@ -290,7 +292,8 @@ mod tests {
     #[test]
     fn several_limits_are_written_whole() {
         check(
-            "--limit packets=1000,per=1s --limit match=dns,per=1m,bytes=50MB,burst=60MB,algorithm=token-bucket",
+            "--limit packets=1000,per=1s --limit \
+             match=dns,per=1m,bytes=50MB,burst=60MB,algorithm=token-bucket",
             Ok("1000 packets per 1s, 50MB per 1m (token-bucket, burst 60MB) of dns"),
         );
     }
@@ -305,7 +308,8 @@ mod tests {
             "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";
         check("--packets 5", Err(window));
         check("--limit packets=5", Err(window));
-        let amount = "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit";
+        let amount = "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or \
+                      `bytes=` in --limit";
         for line in ["--per 1s", "--match dns", "--limit per=1s"] {
             check(line, Err(amount));
         }
@@ -313,7 +317,8 @@ mod tests {
 
     #[test]
     fn only_a_limit_of_all_nodes_is_divided() {
-        let refused = "only a limit of all nodes together is divided: write `--scope cluster`, or `scope=cluster` in --limit";
+        let refused = "only a limit of all nodes together is divided: write `--scope cluster`, or \
+                       `scope=cluster` in --limit";
         check("--packets 5 --per 1s --division equal", Err(refused));
         let line = "--limit packets=5,per=1s,scope=node,division=equal";
         check(line, Err(refused));
@@ -382,7 +387,8 @@ mod tests {
         for (line, expected) in [
             (
                 "--limit packets=5,per=1s --limit packets=0,per=1s",
-                "0 packets per 1s: the amount is 0, which would drop everything: use a ban, or write at least 1",
+                "0 packets per 1s: the amount is 0, which would drop everything: use a ban, or \
+                 write at least 1",
             ),
             (
                 "--packets 5 --per 9ms",
@@ -390,11 +396,13 @@ mod tests {
             ),
             (
                 "--packets 9 --per 1s --burst 1",
-                "9 packets per 1s: only a token-bucket has a burst: write the algorithm, or leave the burst out",
+                "9 packets per 1s: only a token-bucket has a burst: write the algorithm, or leave \
+                 the burst out",
             ),
             (
                 "--packets 1025 --per 1m --algorithm sliding-log",
-                "1025 packets per 1m: a sliding-log holds at most 1024 packets: reduce the amount, or use sliding-window",
+                "1025 packets per 1m: a sliding-log holds at most 1024 packets: reduce the amount, \
+                 or use sliding-window",
             ),
             (
                 "--packets 9 --per 1s --algorithm token-bucket --burst 0",

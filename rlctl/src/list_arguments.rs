@@ -108,9 +108,13 @@ Formats, recognized by content:
 
 /// `export [--list NAME | --bans | --allows | --all]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout an option it exports bans, allows and imported lists, but not lists from files."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl export > backup.jsonl
+  rlctl export --list spamhaus --format plain
+  rlctl export --bans | jq .prefix
+
+Without an option it exports bans, allows and imported lists, but not lists from files.")]
 pub struct ExportArguments {
     /// The list with this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["bans", "allows", "all"], add = completions::lists())]
@@ -131,9 +135,15 @@ pub struct ExportArguments {
 
 /// `lists fetch [NAME...] [--config FILE]`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists fetch spamhaus\n  systemctl enable --now ratelimit-lists.timer\n\nLists with a `url` in the configuration are downloaded with curl to their `file`. A file is only replaced by a complete list that the daemon accepts; the daemon loads it at the interval `every`. The exit code is 1 if a download failed."
-)]
+#[command(after_help = "\
+Examples:
+  rlctl lists fetch
+  rlctl lists fetch spamhaus
+  systemctl enable --now ratelimit-lists.timer
+
+Lists with a `url` in the configuration are downloaded with curl to their `file`. A file is only \
+replaced by a complete list that the daemon accepts; the daemon loads it at the interval `every`. \
+The exit code is 1 if a download failed.")]
 pub struct FetchArguments {
     /// The lists [default: all with a url]
     #[arg(value_name = "NAME")]

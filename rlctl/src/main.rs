@@ -77,7 +77,8 @@ fn run(words: &[OsString]) -> ExitCode {
     }
     for error in announced.unkept {
         output.warning(&format!(
-            "changes could not be saved, and a restart of ratelimitd may undo them; retrying every second: {error}"
+            "changes could not be saved, and a restart of ratelimitd may undo them; retrying every \
+             second: {error}"
         ));
     }
     match answer {

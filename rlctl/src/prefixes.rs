@@ -211,7 +211,8 @@ mod tests {
             &["-"],
             "192.0.2.1\n# fine\n10.0.0.1/24\n",
             Err(
-                "stdin:3: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+                "stdin:3: invalid prefix `10.0.0.1/24`: host bits are set, did you mean \
+                 10.0.0.0/24 or 10.0.0.1?",
             ),
         );
     }

@@ -35,7 +35,8 @@ pub struct SimulateArguments {
     pub interval: Option<Duration>,
 }
 
-const SIMULATE_EXAMPLES: &str = "\
+const SIMULATE_EXAMPLES: &str =
+    "\
 Examples:
   rlctl simulate attack.pcap --config new.toml
   rlctl simulate attack.pcap --config new.toml --compare /etc/ratelimit/config.toml

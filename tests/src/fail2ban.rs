@@ -50,15 +50,30 @@ impl Fail2ban {
         write("filter.d/test.conf", FILTER)?;
         let at = |name: &str| directory.join(name).display().to_string();
         let main = format!(
-            "[Definition]\nallowipv6 = auto\nloglevel = INFO\nlogtarget = {}\nsyslogsocket = auto\nsocket = {}\npidfile = {}\n\
-             dbfile = {}\ndbpurgeage = 1d\ndbmaxmatches = 10\n",
+            "[Definition]\n\
+             allowipv6 = auto\n\
+             loglevel = INFO\n\
+             logtarget = {}\n\
+             syslogsocket = auto\n\
+             socket = {}\n\
+             pidfile = {}\n\
+             dbfile = {}\n\
+             dbpurgeage = 1d\n\
+             dbmaxmatches = 10\n",
             at("server.log"),
             at("sock"),
             at("pid"),
             at("bans.sqlite3")
         );
         write("fail2ban.conf", &main)?;
-        let mut jail = "[DEFAULT]\nbackend = polling\nusedns = no\nmaxretry = 1\nfindtime = 1d\nfilter = test\naction = ratelimit\n".to_owned();
+        let mut jail = "[DEFAULT]\n\
+                        backend = polling\n\
+                        usedns = no\n\
+                        maxretry = 1\n\
+                        findtime = 1d\n\
+                        filter = test\n\
+                        action = ratelimit\n"
+            .to_owned();
         for (name, bantime) in jails {
             let log = at(&format!("{name}.log"));
             File::create(&log)?;

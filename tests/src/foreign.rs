@@ -111,8 +111,10 @@ impl Pin {
     /// Loads the program of Debian's xdp-filter that drops what its maps list. Its own pins are in
     /// a separate bpffs.
     pub fn xdp_filter() -> Result<Self> {
-        const SCRIPT: &str = "set -e; hosts=$(mktemp -d); mount --bind /sys/fs/bpf $hosts; mount -t bpf bpf /sys/fs/bpf; \
-            bpftool prog load $1 /sys/fs/bpf/filter; bpftool prog pin pinned /sys/fs/bpf/filter $hosts/$2; umount $hosts; rmdir $hosts";
+        const SCRIPT: &str = "set -e; hosts=$(mktemp -d); mount --bind /sys/fs/bpf $hosts; mount \
+                              -t bpf bpf /sys/fs/bpf; bpftool prog load $1 /sys/fs/bpf/filter; \
+                              bpftool prog pin pinned /sys/fs/bpf/filter $hosts/$2; umount $hosts; \
+                              rmdir $hosts";
         let pin = Self::vacant();
         let name = pin.0.file_name().unwrap_or_default();
         let mut unshare = Command::new("unshare");

@@ -42,17 +42,33 @@ const ONE: &str = "limits = [{ packets = 1, per = \"1h\" }]\n";
 const EXTRAS: [(&str, &str, &[&str]); 9] = [
     (
         "bans",
-        "[policy.strikes]\nsources = [\"203.0.112.0/24\"]\nlimits = [{ packets = 5, per = \"1s\" }]\nban = { after = 9, within = \"10s\", for = \"1m\" }\n",
+        "[policy.strikes]\n\
+         sources = [\"203.0.112.0/24\"]\n\
+         limits = [{ packets = 5, per = \"1s\" }]\n\
+         ban = { after = 9, within = \"10s\", for = \"1m\" }\n",
         &[],
     ),
     (
         "classes",
-        "[class.far]\nprotocol = \"udp\"\nttl = [\"200-255\"]\n[class.there]\nprotocol = \"udp\"\ndestination = [\"192.0.2.53\"]\naction = \"drop\"\n[policy.classed]\nsources = [\"192.0.2.0/25\"]\nlimits = [{ packets = 50, per = \"1s\", match = \"far\" }]\n",
+        "[class.far]\n\
+         protocol = \"udp\"\n\
+         ttl = [\"200-255\"]\n\
+         [class.there]\n\
+         protocol = \"udp\"\n\
+         destination = [\"192.0.2.53\"]\n\
+         action = \"drop\"\n\
+         [policy.classed]\n\
+         sources = [\"192.0.2.0/25\"]\n\
+         limits = [{ packets = 50, per = \"1s\", match = \"far\" }]\n",
         &[],
     ),
     (
         "algorithms",
-        "[policy.algorithms]\nsources = [\"192.0.2.128/25\"]\nlimits = [{ packets = 100, per = \"1s\", algorithm = \"token-bucket\" }, { packets = 100, per = \"1m\", algorithm = \"sliding-window\" }, { packets = 100, per = \"50ms\", algorithm = \"sliding-log\" }]\n",
+        "[policy.algorithms]\n\
+         sources = [\"192.0.2.128/25\"]\n\
+         limits = [{ packets = 100, per = \"1s\", algorithm = \"token-bucket\" }, \
+         { packets = 100, per = \"1m\", algorithm = \"sliding-window\" }, \
+         { packets = 100, per = \"50ms\", algorithm = \"sliding-log\" }]\n",
         &[],
     ),
     (
@@ -67,12 +83,17 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "destinations",
-        "[destination.\"192.0.2.0/24\"]\nlimits = [{ packets = 100_000, per = \"1s\" }]\nsource_limits = [{ packets = 1_000, per = \"1s\" }]\n",
+        "[destination.\"192.0.2.0/24\"]\n\
+         limits = [{ packets = 100_000, per = \"1s\" }]\n\
+         source_limits = [{ packets = 1_000, per = \"1s\" }]\n",
         &[],
     ),
     (
         "challenge",
-        "[challenge.tcp]\nwhen = \"over 50_000 syn/s\"\n[challenge.dns]\nwhen = \"over 50_000 packets/s\"\n",
+        "[challenge.tcp]\n\
+         when = \"over 50_000 syn/s\"\n\
+         [challenge.dns]\n\
+         when = \"over 50_000 packets/s\"\n",
         &[],
     ),
     (
@@ -82,7 +103,10 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "jumbo",
-        "[[interface]]\nname = \"rl0\"\njumbo = true\nnode = { limits = [{ packets = 1_000_000, per = \"1s\" }] }\n",
+        "[[interface]]\n\
+         name = \"rl0\"\n\
+         jumbo = true\n\
+         node = { limits = [{ packets = 1_000_000, per = \"1s\" }] }\n",
         &["[node]", "[[interface]]"],
     ),
 ];
@@ -384,11 +408,17 @@ fn rules(service: &Service) -> Result<Vec<Rule>> {
         limit("default", format!("[policy.default]\n{ONE}")),
         limit(
             "three",
-            "[policy.default]\nlimits = [{ packets = 900, per = \"1h\" }, { bytes = \"9MB\", per = \"1h\" }, { packets = 1, per = \"2h\" }]\n"
+            "[policy.default]\n\
+             limits = [{ packets = 900, per = \"1h\" }, { bytes = \"9MB\", per = \"1h\" }, \
+             { packets = 1, per = \"2h\" }]\n"
                 .to_owned(),
         ),
         policy("address", "198.51.100.9", "{ packets = 1, per = \"1h\" }"),
-        policy("network", "198.51.100.0/24", "{ packets = 1, per = \"2h\" }"),
+        policy(
+            "network",
+            "198.51.100.0/24",
+            "{ packets = 1, per = \"2h\" }",
+        ),
         policy(
             "bucket",
             "198.51.100.8/30",
@@ -424,11 +454,17 @@ fn rules(service: &Service) -> Result<Vec<Rule>> {
         limit("node", format!("{NOTHING}[node]\n{ONE}")),
         limit(
             "interface",
-            format!("{NOTHING}[policy.lan]\n{ONE}[[interface]]\nname = \"rl0\"\npolicy = \"lan\"\n"),
+            format!(
+                "{NOTHING}[policy.lan]\n{ONE}[[interface]]\nname = \"rl0\"\npolicy = \"lan\"\n"
+            ),
         ),
         list("one", "198.51.100.9\n".to_owned(), "")?,
         list("other", "198.51.100.0/24\n192.0.2.0/24\n".to_owned(), "")?,
         list("many", many, "")?,
-        list("limited", "198.51.100.9\n".to_owned(), &format!("[node]\n{ONE}"))?,
+        list(
+            "limited",
+            "198.51.100.9\n".to_owned(),
+            &format!("[node]\n{ONE}"),
+        )?,
     ])
 }

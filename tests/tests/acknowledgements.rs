@@ -24,8 +24,12 @@ const NEAR: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
 ];
-const TOML: &str = "[policy.default]\nlimits = []\n\
-                    [detection.ack_flood]\nthreshold = 200\n[detection.syn_flood]\n[detection.heavy_hitter]\n";
+const TOML: &str = "[policy.default]\n\
+                    limits = []\n\
+                    [detection.ack_flood]\n\
+                    threshold = 200\n\
+                    [detection.syn_flood]\n\
+                    [detection.heavy_hitter]\n";
 
 #[test]
 fn downloads_are_not_named_and_a_flood_beside_them_is() {

@@ -56,7 +56,16 @@ impl Drop for Pins {
 fn load(lab: &Lab, directory: &Path, pins: &str) -> Kernel {
     let state = directory.display();
     let toml = format!(
-        "[policy.default]\nlimits = []\n[metrics]\nlisten = false\n[[interface]]\nname = \"{INTERFACE}\"\n[paths]\npins = \"{pins}\"\nstate = \"{state}\"\nruntime = \"{state}\"\n"
+        "[policy.default]\n\
+         limits = []\n\
+         [metrics]\n\
+         listen = false\n\
+         [[interface]]\n\
+         name = \"{INTERFACE}\"\n\
+         [paths]\n\
+         pins = \"{pins}\"\n\
+         state = \"{state}\"\n\
+         runtime = \"{state}\"\n"
     );
     let path = directory.join("config.toml");
     fs::write(&path, toml).unwrap();

@@ -125,8 +125,13 @@ fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
         let lab = Lab::new().unwrap();
         let limited = |amount: usize| {
             format!(
-                "[source]\nstore = \"{store}\"\n[policy.default]\nlimits = [{{ packets = {amount}, per = \"1h\" }}]\n\
-                 [detection.syn_flood]\nanswer = \"limit\"\nlimit = {{ packets = 5, per = \"1h\" }}\n"
+                "[source]\n\
+                 store = \"{store}\"\n\
+                 [policy.default]\n\
+                 limits = [{{ packets = {amount}, per = \"1h\" }}]\n\
+                 [detection.syn_flood]\n\
+                 answer = \"limit\"\n\
+                 limit = {{ packets = 5, per = \"1h\" }}\n"
             )
         };
         let mut service = Service::started(&lab, &limited(AN_HOUR)).unwrap();

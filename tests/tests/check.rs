@@ -66,8 +66,11 @@ fn what_is_over_the_budget_for_new_sources_is_told() {
             ("aggregate", "pass", 5),
         ] {
             let config = format!(
-                "[source]\nstore = \"{store}\"\nnew_sources = {{ count = 1, per = \"1h\", over_budget = \"{over_budget}\" }}\n\
-                 [policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
+                "[source]\n\
+                 store = \"{store}\"\n\
+                 new_sources = {{ count = 1, per = \"1h\", over_budget = \"{over_budget}\" }}\n\
+                 [policy.default]\n\
+                 limits = [{{ packets = 5, per = \"1h\" }}]\n"
             );
             let (_lab, service) = Service::in_lab(&config).unwrap();
             let program = Attached::of(&service).unwrap();

@@ -538,7 +538,13 @@ fn check_rules(rules: &[Rule]) {
 fn an_allowed_source_is_above_classes_and_check_says_what_they_do() {
     require_root!();
     let lab = Lab::new().unwrap();
-    let config = "[policy.default]\nlimits = []\n[class.tcp-invalid]\naction = \"drop\"\n[class.low]\nttl = [1]\naction = \"drop\"\n";
+    let config = "[policy.default]\n\
+                  limits = []\n\
+                  [class.tcp-invalid]\n\
+                  action = \"drop\"\n\
+                  [class.low]\n\
+                  ttl = [1]\n\
+                  action = \"drop\"\n";
     let service = Service::started(&lab, config).unwrap();
     let program = Attached::of(&service).unwrap();
     let source = SOURCE.to_string();

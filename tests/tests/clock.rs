@@ -99,7 +99,10 @@ fn policy(clock: &str) -> String {
     let rate = rate();
     assert!(TokenBucket::new(rate, Duration::from_secs(1), 1).is_ok());
     format!(
-        "clock = \"{clock}\"\n[policy.default]\nlimits = [{{ packets = {rate}, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }}]\n"
+        "clock = \"{clock}\"\n\
+         [policy.default]\n\
+         limits = \
+         [{{ packets = {rate}, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }}]\n"
     )
 }
 

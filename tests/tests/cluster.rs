@@ -83,7 +83,12 @@ fn toml(redis: &Redis, name: &str, secret: &str) -> String {
     let socket = redis.socket();
     let socket = socket.display();
     format!(
-        "[policy.default]\nlimits = []\n[cluster]\nurl = \"{socket}\"\nnode = \"{name}\"\nsecret = \"{secret}\"\n"
+        "[policy.default]\n\
+         limits = []\n\
+         [cluster]\n\
+         url = \"{socket}\"\n\
+         node = \"{name}\"\n\
+         secret = \"{secret}\"\n"
     )
 }
 

@@ -197,8 +197,13 @@ fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
-    let limit = "[policy.default]\nlimits = []\n[policy.guests]\nsources = [\"2001:db8::/32\"]\n\
-                 limits = [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", division = \"proportional\" }]\n";
+    let limit = "[policy.default]\n\
+                 limits = []\n\
+                 [policy.guests]\n\
+                 sources = [\"2001:db8::/32\"]\n\
+                 limits = \
+                 [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", division = \"proportional\" \
+                 }]\n";
     let nodes = started(&redis, &NAMES, limit).unwrap();
     let frame = Frame::ethernet().ipv6("2001:db8::9".parse().unwrap());
     let frame = frame.udp(53).pad_to(200).build();
@@ -229,7 +234,9 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
     require_root!();
     require_package!("redis-server");
     let mut redis = Redis::started().unwrap();
-    let limit = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", match = \"udp\", scope = \"cluster\" }]\n";
+    let limit = "[policy.default]\n\
+                 limits = \
+                 [{ packets = 1000, per = \"1s\", match = \"udp\", scope = \"cluster\" }]\n";
     let nodes = started(&redis, &NAMES, limit).unwrap();
     // One packet in ten is of another class and another source, and passes.
     let other = Frame::ethernet().ipv4("203.0.113.10".parse().unwrap());

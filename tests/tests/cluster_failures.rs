@@ -80,7 +80,11 @@ impl Front {
     /// Has a node go to the store this way.
     fn redirect(&self, node: &Node, name: &str) {
         let toml = format!(
-            "{NO_LIMITS}[cluster]\nurl = \"{}\"\nnode = \"{name}\"\nnodes = 3\nsecret = \"{SECRET}\"\n",
+            "{NO_LIMITS}[cluster]\n\
+             url = \"{}\"\n\
+             node = \"{name}\"\n\
+             nodes = 3\n\
+             secret = \"{SECRET}\"\n",
             self.socket().display()
         );
         node.service().configure(&toml).unwrap();

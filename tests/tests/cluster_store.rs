@@ -92,7 +92,13 @@ impl Stage {
 
     fn configure(&self, url: &str, more: &str) {
         let toml = format!(
-            "[policy.default]\nlimits = []\n[cluster]\nurl = \"{url}\"\nnode = \"edge-1\"\nsecret = \"{SECRET}\"\n{more}"
+            "[policy.default]\n\
+             limits = []\n\
+             [cluster]\n\
+             url = \"{url}\"\n\
+             node = \"edge-1\"\n\
+             secret = \"{SECRET}\"\n\
+             {more}"
         );
         self.service.configure(&toml).unwrap();
     }
@@ -165,8 +171,9 @@ fn certify(directory: &Path, name: &str) {
     openssl(
         directory,
         &format!(
-            "req -x509 {key} -subj /CN=store -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
-             -CA {name}.pem -CAkey {name}.key -keyout {name}-server.key -out {name}-server.pem"
+            "req -x509 {key} -subj /CN=store -addext subjectAltName=IP:127.0.0.1 -addext \
+             basicConstraints=critical,CA:FALSE -CA {name}.pem -CAkey {name}.key -keyout \
+             {name}-server.key -out {name}-server.pem"
         ),
     );
     // The daemon reads its files with the rights of its own user.

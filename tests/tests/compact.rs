@@ -102,7 +102,9 @@ fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
 /// A source has used all of 10: whatever comes in between, and however the daemon ends, it has.
 #[test]
 fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
-    const PARTNER: &str = "[policy.partner]\nsources = [\"198.51.100.0/24\"]\nlimits = [{ packets = 7, per = \"10m\" }]\n";
+    const PARTNER: &str = "[policy.partner]\n\
+                           sources = [\"198.51.100.0/24\"]\n\
+                           limits = [{ packets = 7, per = \"10m\" }]\n";
     require_root!();
     let lab = Lab::new().unwrap();
     let fixed = limited("packets = 10, per = \"10m\"");
@@ -215,7 +217,11 @@ fn a_store_that_cannot_tell_ipv6_sources_apart_is_refused() {
 
 fn limited(limit: &str) -> String {
     format!(
-        "[source]\nstore = \"compact\"\ncapacity = {CAPACITY}\n[policy.default]\nlimits = [{{ {limit} }}]\n"
+        "[source]\n\
+         store = \"compact\"\n\
+         capacity = {CAPACITY}\n\
+         [policy.default]\n\
+         limits = [{{ {limit} }}]\n"
     )
 }
 

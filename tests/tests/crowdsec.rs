@@ -185,10 +185,17 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
     let mut service = service;
     service.start().unwrap();
     let at_rest = service.memory("VmRSS").unwrap();
-    service.reload(&format!(
-            "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"unix://{}\"\nkey = \"{KEY}\"\nevery = \"1s\"\n",
+    service
+        .reload(&format!(
+            "[policy.default]\n\
+             limits = []\n\
+             [crowdsec]\n\
+             url = \"unix://{}\"\n\
+             key = \"{KEY}\"\n\
+             every = \"1s\"\n",
             socket.display()
-        )).unwrap();
+        ))
+        .unwrap();
     let deadline = Instant::now() + 10 * PATIENCE;
     // While it processes all of them, the status says so.
     let bans = |said: &str| {
@@ -232,8 +239,7 @@ fn answer(mut stream: UnixStream, decisions: u64) -> io::Result<()> {
         let comma = if id == 0 { "" } else { "," };
         write!(
             body,
-            "{comma}{{\"duration\":\"3h59m{}.5s\",\"id\":{id},\"origin\":\"CAPI\",\
-             \"scenario\":\"crowdsecurity/ssh-bf-{}\",\"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"{host}\"}}",
+            "{comma}{{\"duration\":\"3h59m{}.5s\",\"id\":{id},\"origin\":\"CAPI\",\"scenario\":\"crowdsecurity/ssh-bf-{}\",\"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"{host}\"}}",
             id % 60,
             id % 40
         )?;
@@ -244,7 +250,12 @@ fn answer(mut stream: UnixStream, decisions: u64) -> io::Result<()> {
 
 fn toml(key: &str) -> String {
     format!(
-        "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"{URL}\"\nkey = \"{key}\"\nevery = \"1s\"\n"
+        "[policy.default]\n\
+         limits = []\n\
+         [crowdsec]\n\
+         url = \"{URL}\"\n\
+         key = \"{key}\"\n\
+         every = \"1s\"\n"
     )
 }
 

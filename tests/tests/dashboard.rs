@@ -18,7 +18,11 @@ use ratelimit_tests::{
 use serde_json::{Value, json};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1h\" }]\n";
-const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\", \"policy:default\"]\n";
+const NETWORK: &str = "[metrics]\n\
+                       listen = \"127.0.0.1:9798\"\n\
+                       dashboard = true\n\
+                       [history]\n\
+                       watch = [\"198.51.100.9\", \"policy:default\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The keys of `WebDriver` are characters of their own.
@@ -26,7 +30,8 @@ const ENTER: &str = "\u{e007}";
 /// The contrast ratio of text and background: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>.
 const CONTRAST: &str = "
 const light = (colour) => {
-  const [r, g, b] = colour.match(/[0-9.]+/g).map((it) => it / 255).map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = colour.match(/[0-9.]+/g).map((it) => it / 255).map((it) => it <= 0.04045 ? it \
+      / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const contrast = (what) => {
@@ -156,7 +161,10 @@ fn find_bans(browser: &Browser<'_>) {
         ("crowdsec", "0 found"),
         ("192.0.4", "250 found, latest 100 shown"),
     ] {
-        browser.run(&format!("const it = document.querySelector('#filter'); it.value = '{text}'; it.dispatchEvent(new Event('input'))"));
+        browser.run(&format!(
+            "const it = document.querySelector('#filter'); it.value = '{text}'; \
+             it.dispatchEvent(new Event('input'))"
+        ));
         browser.wait_for(&format!(
             "document.querySelector('#bans-note').innerText === '{said}'"
         ));
@@ -183,7 +191,8 @@ fn look_back(browser: &Browser<'_>) {
     browser.wait_for("document.querySelector('#history').innerText.includes('default: 4')");
     browser.choose("what", "levels");
     browser.wait_for(
-        "document.querySelector('#history').innerText.includes('198.51.100.9, 3 packets per 1h: 0 of 3 left, minimum 0')",
+        "document.querySelector('#history').innerText.includes('198.51.100.9, 3 packets per 1h: 0 \
+         of 3 left, minimum 0')",
     );
     // All that is watched is drawn, or what is chosen of it.
     let drawn = |watched: &str| {
@@ -553,7 +562,10 @@ impl<'s> Browser<'s> {
 
     /// Chooses one of the options.
     fn choose(&self, id: &str, value: &str) {
-        self.run(&format!("const it = document.querySelector('#{id}'); it.value = '{value}'; it.dispatchEvent(new Event('change'))"));
+        self.run(&format!(
+            "const it = document.querySelector('#{id}'); it.value = '{value}'; \
+             it.dispatchEvent(new Event('change'))"
+        ));
     }
 
     /// Types keys, wherever the focus is.
@@ -570,7 +582,8 @@ impl<'s> Browser<'s> {
     fn tab_to(&self, place: &str) {
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
         let script = format!(
-            "const it = document.activeElement; return {place} ? 'there' : it === document.body || {outline} !== 'none' ? 'seen' : 'hidden'"
+            "const it = document.activeElement; return {place} ? 'there' : it === document.body || \
+             {outline} !== 'none' ? 'seen' : 'hidden'"
         );
         for _ in 0..60 {
             match self.run(&script).as_str() {

@@ -311,7 +311,10 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     send(&lab, source(6), VICTIM, 20);
     let fourth = counted_of(&service, 138);
     assert_eq!((fourth.passed, fourth.of_destination), (120, 3));
-    let other = "[policy.default]\nlimits = []\n[destination.\"198.51.100.0/24\"]\nlimits = [{ packets = 4, per = \"2h\" }]\n";
+    let other = "[policy.default]\n\
+                 limits = []\n\
+                 [destination.\"198.51.100.0/24\"]\n\
+                 limits = [{ packets = 4, per = \"2h\" }]\n";
     service.reload(other).unwrap();
     send(&lab, source(6), VICTIM, 6);
     let fifth = counted_of(&service, 144);
@@ -326,7 +329,8 @@ fn limits_of_an_address_that_come_back_find_what_it_received() {
         let base = format!("[policy.default]\nlimits = []\n[source]\nstore = \"{store}\"\n");
         let limits = |address: Ipv4Addr| {
             format!(
-                "[destination.\"{address}/32\"]\nlimits = [{{ packets = 5, per = \"1h\", algorithm = \"{algorithm}\" }}]\n"
+                "[destination.\"{address}/32\"]\n\
+                 limits = [{{ packets = 5, per = \"1h\", algorithm = \"{algorithm}\" }}]\n"
             )
         };
         let first = format!("{base}{}", limits(VICTIM));

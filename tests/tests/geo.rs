@@ -25,7 +25,17 @@ fn a_country_is_banned_by_the_prefixes_of_a_database_and_follows_the_file() {
     write(&network, "ASN", &[("::203.0.113.0/120", "asn", "AS64500")]);
     let lists = |selection: &str| {
         format!(
-            "[policy.default]\nlimits = []\n[list.abroad]\nmmdb = \"{}\"\n{selection}\nevery = \"1s\"\n[list.partner]\nmmdb = \"{}\"\nasn = [64500]\naction = \"allow\"\nevery = \"1h\"\n",
+            "[policy.default]\n\
+             limits = []\n\
+             [list.abroad]\n\
+             mmdb = \"{}\"\n\
+             {selection}\n\
+             every = \"1s\"\n\
+             [list.partner]\n\
+             mmdb = \"{}\"\n\
+             asn = [64500]\n\
+             action = \"allow\"\n\
+             every = \"1h\"\n",
             country.display(),
             network.display()
         )

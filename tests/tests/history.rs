@@ -143,10 +143,15 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
     ] {
         let lab = Lab::new().unwrap();
         let toml = format!(
-            "[source]\nstore = \"{store}\"\n[policy.default]\nlimits = [{{ packets = 1000, per = \"1h\" }}]\n\
-             [policy.partner]\nsources = [\"198.51.100.0/24\"]\n\
+            "[source]\n\
+             store = \"{store}\"\n\
+             [policy.default]\n\
+             limits = [{{ packets = 1000, per = \"1h\" }}]\n\
+             [policy.partner]\n\
+             sources = [\"198.51.100.0/24\"]\n\
              limits = [{{ packets = 100, per = \"1h\", algorithm = \"{algorithm}\" }}]\n\
-             [history]\nwatch = [\"policy:partner\", \"198.51.100.8/29\", \"policy:default\"]\n"
+             [history]\n\
+             watch = [\"policy:partner\", \"198.51.100.8/29\", \"policy:default\"]\n"
         );
         let service = Service::started(&lab, &toml).unwrap();
         let left = |watched| least(&service, watched);

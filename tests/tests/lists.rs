@@ -97,7 +97,8 @@ fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do()
     let said = service.rlctl(&import).unwrap();
     let expected = "error: the list covers networks that this host is connected to:
   10.0.0.0/8 would ban 10.0.4.0/24, the network of rl0 with 10.0.4.7
-hint: nothing was imported; exempt these networks with --exempt-connected, or ban them with --include-connected
+hint: nothing was imported; exempt these networks with --exempt-connected, or ban them with \
+    --include-connected
 ";
     assert_eq!((said.code, said.stderr.as_str()), (1, expected));
     assert!(!is_banned(&service, "192.0.2.1"));

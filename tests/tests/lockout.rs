@@ -358,7 +358,17 @@ impl Host {
         let state = directory.path().display();
         let pins = format!("/sys/fs/bpf/rltest-{}", lab.near.name());
         let toml = format!(
-            "[policy.default]\nlimits = []\n[metrics]\nlisten = false\n[[interface]]\nname = \"{INTERFACE}\"\nmode = \"{mode}\"\n[paths]\npins = \"{pins}\"\nstate = \"{state}\"\nruntime = \"{state}\"\n"
+            "[policy.default]\n\
+             limits = []\n\
+             [metrics]\n\
+             listen = false\n\
+             [[interface]]\n\
+             name = \"{INTERFACE}\"\n\
+             mode = \"{mode}\"\n\
+             [paths]\n\
+             pins = \"{pins}\"\n\
+             state = \"{state}\"\n\
+             runtime = \"{state}\"\n"
         );
         let path = directory.path().join("config.toml");
         fs::write(&path, toml).unwrap();

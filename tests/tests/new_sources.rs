@@ -197,7 +197,11 @@ fn by_default_a_flood_passes_and_evicts_nobody() {
     require_root!();
     for (more, passed_after) in [("", 2), ("new_sources = \"unlimited\"\n", 5)] {
         let toml = format!(
-            "[source]\nstore = \"lru\"\ncapacity = {CAPACITY}\n{more}[policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
+            "[source]\n\
+             store = \"lru\"\n\
+             capacity = {CAPACITY}\n\
+             {more}[policy.default]\n\
+             limits = [{{ packets = 5, per = \"1h\" }}]\n"
         );
         let (_lab, service) = Service::in_lab(&toml).unwrap();
         let program = Attached::of(&service).unwrap();

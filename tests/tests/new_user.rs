@@ -70,7 +70,8 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     // Why packets to a port are dropped, while others of that customer pass.
     let narrow = toml.replace(
         "limits = [{ bytes = \"100MB\", per = \"1s\" }]",
-        "limits = [{ bytes = \"100MB\", per = \"1s\" }, { packets = 2, per = \"1h\", match = \"udp\" }]",
+        "limits = [{ bytes = \"100MB\", per = \"1s\" }, \
+         { packets = 2, per = \"1h\", match = \"udp\" }]",
     );
     assert_ne!(narrow, toml);
     service.configure(&narrow).unwrap();

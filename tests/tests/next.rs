@@ -344,9 +344,9 @@ fn filter(pin: &Pin, source: Ipv4Addr) {
     const OF_SOURCE: u8 = 1;
     let key: Vec<String> = source.octets().iter().map(u8::to_string).collect();
     let script = format!(
-        "set -e; for id in $(bpftool -j prog show pinned {} | grep -o '\"map_ids\":[^]]*' | tr -dc '0-9,' | tr , ' '); do \
-         if bpftool map show id $id | grep -q filter_ipv4; then \
-         bpftool map update id $id key {} value {OF_SOURCE} 0 0 0 0 0 0 0; fi; done",
+        "set -e; for id in $(bpftool -j prog show pinned {} | grep -o '\"map_ids\":[^]]*' | tr -dc \
+         '0-9,' | tr , ' '); do if bpftool map show id $id | grep -q filter_ipv4; then bpftool map \
+         update id $id key {} value {OF_SOURCE} 0 0 0 0 0 0 0; fi; done",
         pin.text(),
         key.join(" "),
     );

@@ -99,7 +99,8 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         "0 systemd-analyze",
         "0 dpkg --purge ratelimit",
         "nothing is attached",
-        "2 ls /etc/ratelimit /var/lib/ratelimit /var/lib/private/ratelimit-notify /sys/fs/bpf/ratelimit",
+        "2 ls /etc/ratelimit /var/lib/ratelimit /var/lib/private/ratelimit-notify \
+         /sys/fs/bpf/ratelimit",
     ] {
         assert!(reported.lines().any(|it| it == line), "{line}: {reported}");
     }

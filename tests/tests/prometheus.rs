@@ -11,7 +11,11 @@ use ratelimit_tests::{
     Lab, lab::Sender, packet::datagram, require_command, require_root, service::Service,
 };
 
-const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\nnew_sources = \"unlimited\"\n";
+const TOML: &str = "[policy.default]\n\
+                    limits = [{ packets = 3, per = \"1m\" }]\n\
+                    [source]\n\
+                    capacity = 4096\n\
+                    new_sources = \"unlimited\"\n";
 const CLASSIC: &str = "text/plain";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -112,8 +116,14 @@ fn every_metric_of_an_alert_is_served() {
     assert!(named.len() > 15, "{named:?}");
     let lab = Lab::new().unwrap();
     let crowdsec = "[crowdsec]\nurl = \"/run/no-such-socket\"\nkey = \"k\"\n";
-    let cluster = "[cluster]\nurl = \"redis://127.0.0.1\"\nnode = \"edge-1\"\nnodes = 3\nsecret = \"0123456789abcdef0123456789abcdef\"\n\
-         [policy.shared]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 9, per = \"1s\", scope = \"cluster\" }]\n";
+    let cluster = "[cluster]\n\
+                   url = \"redis://127.0.0.1\"\n\
+                   node = \"edge-1\"\n\
+                   nodes = 3\n\
+                   secret = \"0123456789abcdef0123456789abcdef\"\n\
+                   [policy.shared]\n\
+                   sources = [\"192.0.2.0/24\"]\n\
+                   limits = [{ packets = 9, per = \"1s\", scope = \"cluster\" }]\n";
     let service = Service::started(&lab, &format!("{TOML}{crowdsec}{cluster}")).unwrap();
     service.wait_for_log("a node of the cluster").unwrap();
     let text = service.get("/metrics", CLASSIC).unwrap();
@@ -298,7 +308,10 @@ struct Prometheus(Child);
 impl Prometheus {
     fn start(service: &Service) -> Self {
         let config = service.path("prometheus.yml");
-        let jobs = "global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: ratelimit\n    static_configs: [{targets: ['127.0.0.1:9798']}]\n";
+        let jobs = "global: {scrape_interval: 1s}\n\
+                    scrape_configs:\n  \
+                    - job_name: ratelimit\n    \
+                    static_configs: [{targets: ['127.0.0.1:9798']}]\n";
         fs::write(&config, jobs).unwrap();
         let mut command = service.inside(Path::new("prometheus"));
         command.arg(format!("--config.file={}", config.display()));

@@ -186,8 +186,10 @@ fn a_reload_to_more_limits_keeps_what_was_used_and_one_to_another_store_has_all_
     let (lab, service) = Service::in_lab(ONE).unwrap();
     assert_eq!(passed(&lab, LIMITED), 20);
     let three = format!(
-        "{ONE}[policy.partner]\nsources = [\"192.0.2.0/24\"]\nlimits = [{{ packets = 100, per = \"1h\" }}, \
-         {{ bytes = \"1MB\", per = \"1h\" }}, {{ packets = 7, per = \"2h\" }}]\n"
+        "{ONE}[policy.partner]\n\
+         sources = [\"192.0.2.0/24\"]\n\
+         limits = [{{ packets = 100, per = \"1h\" }}, {{ bytes = \"1MB\", per = \"1h\" }}, \
+         {{ packets = 7, per = \"2h\" }}]\n"
     );
     service.reload(&three).unwrap();
     assert_eq!(words(&service), 4);
@@ -216,7 +218,9 @@ fn a_trial_that_needs_longer_records_goes_back_with_what_was_used() {
     }
     let (lab, service) = Service::in_lab(ONE).unwrap();
     assert_eq!(passed(&lab, LIMITED), 20);
-    let aggregate = "[subnet]\nipv4 = [{ prefix = 24, packets = 500, per = \"1h\" }, { prefix = 24, packets = 900, per = \"2h\" }]\n";
+    let aggregate = "[subnet]\n\
+                     ipv4 = [{ prefix = 24, packets = 500, per = \"1h\" }, \
+                     { prefix = 24, packets = 900, per = \"2h\" }]\n";
     let before = std::fs::read_to_string(service.config()).unwrap();
     let tried = service.path("tried.toml");
     std::fs::write(&tried, format!("{before}{aggregate}")).unwrap();

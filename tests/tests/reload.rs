@@ -13,7 +13,13 @@ use ratelimit_tests::{
 };
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
-const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n[policy.partner]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 5, per = \"1m\" }]\n[allow]\nsources = [\"198.51.100.1\"]\n";
+const NEW: &str = "[policy.default]\n\
+                   limits = [{ packets = 200, per = \"1s\" }]\n\
+                   [policy.partner]\n\
+                   sources = [\"192.0.2.0/24\"]\n\
+                   limits = [{ packets = 5, per = \"1m\" }]\n\
+                   [allow]\n\
+                   sources = [\"198.51.100.1\"]\n";
 
 #[test]
 fn a_reload_says_what_it_changed() {
@@ -38,13 +44,15 @@ fn a_limit_of_bytes_that_slows_tcp_down_is_warned_of_and_its_default_takes_its_p
     };
     require_root!();
     let (_lab, service) = Service::in_lab(OLD).unwrap();
-    let slow = "warning: [policy.default]: TCP stalls at the end of each window of 10MB per 1s (fixed-window)";
+    let slow = "warning: [policy.default]: TCP stalls at the end of each window of 10MB per 1s \
+                (fixed-window)";
     let said = service
         .reload(&to(", algorithm = \"fixed-window\""))
         .unwrap();
     assert!(said.contains(slow), "{said}");
     let said = service.reload(&to("")).unwrap();
-    let change = "policy default: 10MB per 1s (fixed-window) -> 10MB per 1s (token-bucket, burst 10MB); usage of its sources is reset";
+    let change = "policy default: 10MB per 1s (fixed-window) -> 10MB per 1s (token-bucket, burst \
+                  10MB); usage of its sources is reset";
     assert!(said.contains(change), "{said}");
     assert!(!said.contains("warning"), "{said}");
     check(
@@ -78,23 +86,28 @@ fn a_reload_says_what_becomes_of_the_state() {
     for (limit, expected) in [
         (
             r#"packets = 700, per = "1s""#,
-            "policy default: 600 packets per 1s -> 700 packets per 1s; usage of its sources is kept",
+            "policy default: 600 packets per 1s -> 700 packets per 1s; usage of its sources is \
+             kept",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "sliding-window""#,
-            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); usage of its sources is reset",
+            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); usage of \
+             its sources is reset",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s (token-bucket, burst 700); usage of its sources is reset",
+            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s \
+             (token-bucket, burst 700); usage of its sources is reset",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "token-bucket", burst = 900"#,
-            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s (token-bucket, burst 900); usage of its sources is kept",
+            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s \
+             (token-bucket, burst 900); usage of its sources is kept",
         ),
         (
             r#"packets = 300, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s (token-bucket, burst 300); usage of its sources is kept",
+            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s \
+             (token-bucket, burst 300); usage of its sources is kept",
         ),
     ] {
         let said = service.reload(&to(limit)).unwrap();
@@ -147,7 +160,9 @@ fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
     require_root!();
     let source = |text: &str| {
         format!(
-            "{OLD}[source]\n{text}\nnew_sources = {{ count = 2, per = \"1h\", over_budget = \"drop\" }}\n"
+            "{OLD}[source]\n\
+             {text}\n\
+             new_sources = {{ count = 2, per = \"1h\", over_budget = \"drop\" }}\n"
         )
     };
     let (_lab, service) = Service::in_lab(&source("store = \"lru\"")).unwrap();
@@ -184,7 +199,11 @@ fn a_source_of_another_width_has_not_the_state_of_one_before() {
     for store in ["lru", "compact"] {
         let source = |prefix: u8| {
             format!(
-                "[policy.default]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n[source]\nstore = \"{store}\"\nipv4_prefix = {prefix}\n"
+                "[policy.default]\n\
+                 limits = [{{ packets = 4, per = \"1h\" }}]\n\
+                 [source]\n\
+                 store = \"{store}\"\n\
+                 ipv4_prefix = {prefix}\n"
             )
         };
         let (_lab, service) = Service::in_lab(&source(32)).unwrap();

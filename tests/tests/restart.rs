@@ -234,7 +234,11 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
     let lab = Lab::new().unwrap();
     let config = |mode: &str| {
         format!(
-            "[policy.default]\nlimits = []\n[[interface]]\nname = \"{INTERFACE}\"\nmode = \"{mode}\"\n"
+            "[policy.default]\n\
+             limits = []\n\
+             [[interface]]\n\
+             name = \"{INTERFACE}\"\n\
+             mode = \"{mode}\"\n"
         )
     };
     let mut service = Service::started(&lab, &config("native")).unwrap();

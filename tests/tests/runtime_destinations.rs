@@ -9,7 +9,9 @@ use ratelimit_tests::{
 };
 
 const VICTIM: &str = "198.51.100.7";
-const CONFIGURED: &str = "[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 5, per = \"1h\" }]\nsource_limits = [{ packets = 4, per = \"1h\" }]\n";
+const CONFIGURED: &str = "[destination.\"198.51.100.7/32\"]\n\
+                          limits = [{ packets = 5, per = \"1h\" }]\n\
+                          source_limits = [{ packets = 4, per = \"1h\" }]\n";
 
 #[test]
 fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {

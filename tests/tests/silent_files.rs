@@ -64,7 +64,12 @@ fn lists_are_read_beside_one_that_does_not_answer_which_is_read_when_it_does() {
     fs::write(far.join("list.txt"), "203.0.113.2\n").unwrap();
     service
         .configure(&format!(
-            "{UNLIMITED}[list.near]\nfile = \"{}\"\nevery = \"1s\"\n[list.far]\nfile = \"{}\"\nevery = \"1s\"\n",
+            "{UNLIMITED}[list.near]\n\
+             file = \"{}\"\n\
+             every = \"1s\"\n\
+             [list.far]\n\
+             file = \"{}\"\n\
+             every = \"1s\"\n",
             near.display(),
             far.join("list.txt").display()
         ))

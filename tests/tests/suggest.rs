@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 const SOURCES: u32 = 100;
 
 /// For a sliding window, each sample counts its content.
-const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1h\", algorithm = \"sliding-window\" }]\n";
+const TOML: &str = "[policy.default]\n\
+                    limits = \
+                    [{ packets = 1000, per = \"1h\", algorithm = \"sliding-window\" }]\n";
 
 #[test]
 fn what_sources_sent_is_proposed_with_headroom() {

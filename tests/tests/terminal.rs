@@ -123,7 +123,8 @@ impl<'s> Terminal<'s> {
         let rlctl = binary("rlctl").display().to_string();
         let socket = service.path("run/control.sock").display().to_string();
         let line = format!(
-            "echo before top; {rlctl} --socket {socket} top --interval 200ms; echo ended with $?; exec sleep 600"
+            "echo before top; {rlctl} --socket {socket} top --interval 200ms; echo ended with $?; \
+             exec sleep 600"
         );
         let size = ["-x", "120", "-y", "30"];
         terminal.tmux(

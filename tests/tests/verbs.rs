@@ -175,7 +175,9 @@ fn shells_complete_at_the_first_tab() {
         .spawn()
         .unwrap();
     let typed = format!(
-        "fpath=({} $fpath); autoload -Uz compinit; compinit -u -D\nrlctl unb\t--ori\tprog\t\nexit\n",
+        "fpath=({} $fpath); autoload -Uz compinit; compinit -u -D\n\
+         rlctl unb\t--ori\tprog\t\n\
+         exit\n",
         shipped.display()
     );
     let mut stdin = zsh.stdin.take().unwrap();

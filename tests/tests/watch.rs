@@ -143,7 +143,8 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     let last = service.rlctl_ok(&last).unwrap();
     assert!(
         last.ends_with(
-            "dropped 203.0.113.7 (udp to 198.51.100.1 port 53 from port 12345) on rl0: limited, 3 packets per 1h of policy default\n"
+            "dropped 203.0.113.7 (udp to 198.51.100.1 port 53 from port 12345) on rl0: limited, 3 \
+             packets per 1h of policy default\n"
         ),
         "{last}"
     );

@@ -63,7 +63,10 @@ fn the_node_admits_its_limit_less_what_its_cpus_keep_and_never_more() {
     let service = Service::started(
         &lab,
         &format!(
-            "[policy.default]\nlimits = []\n[node]\nlimits = [{{ packets = {AMOUNT}, per = \"1h\" }}]\n"
+            "[policy.default]\n\
+             limits = []\n\
+             [node]\n\
+             limits = [{{ packets = {AMOUNT}, per = \"1h\" }}]\n"
         ),
     )
     .unwrap();

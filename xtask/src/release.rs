@@ -128,7 +128,8 @@ impl Release {
         let version = &api["info"]["version"];
         if version != &self.version {
             bail!(
-                "contrib/openapi.json is of version {version}: RATELIMIT_WRITE=1 cargo test openapi writes it"
+                "contrib/openapi.json is of version {version}: RATELIMIT_WRITE=1 cargo test \
+                 openapi writes it"
             );
         }
         Ok(())
@@ -154,7 +155,8 @@ impl Release {
             let file = format!("contrib/man/{page}");
             if !self.read(&file)?.contains(&title) {
                 bail!(
-                    "{file} is not of version {} and {date}: set the date in manual/src/lib.rs, then RATELIMIT_WRITE=1 cargo test manual",
+                    "{file} is not of version {} and {date}: set the date in manual/src/lib.rs, \
+                     then RATELIMIT_WRITE=1 cargo test manual",
                     self.version
                 );
             }

@@ -46,7 +46,8 @@ pub fn measure(
         cpu_nanos(libc::CLOCK_PROCESS_CPUTIME_ID)? - start.1,
     );
     println!(
-        "{count} bans over the API, {clients} clients: {:.2} s, {:.2} s on CPUs, {:.2} s of them the clients",
+        "{count} bans over the API, {clients} clients: {:.2} s, {:.2} s on CPUs, {:.2} s of them \
+         the clients",
         wall.as_secs_f64(),
         cpu / 1e9,
         of_clients / 1e9

@@ -188,8 +188,11 @@ fn policy(store: Store) -> String {
     let [packets, burst] = LIMIT;
     let store = store.label();
     format!(
-        "[source]\nstore = \"{store}\"\n[policy.default]\n\
-         limits = [{{ packets = {packets}, per = \"1s\", algorithm = \"token-bucket\", burst = {burst} }}]\n"
+        "[source]\n\
+         store = \"{store}\"\n\
+         [policy.default]\n\
+         limits = \
+         [{{ packets = {packets}, per = \"1s\", algorithm = \"token-bucket\", burst = {burst} }}]\n"
     )
 }
 
@@ -199,10 +202,11 @@ fn meter(near: &Namespace) -> Result<()> {
     near.run(
         "nft",
         &[&format!(
-            "add table netdev bench; \
-             add set netdev bench seen {{ type ipv4_addr; size {SOURCES_DEFAULT}; flags dynamic,timeout; timeout 10s; }}; \
-             add chain netdev bench ingress {{ type filter hook ingress device {INTERFACE} priority 0; }}; \
-             add rule netdev bench ingress add @seen {{ ip saddr {limit} }} drop"
+            "add table netdev bench; add set netdev bench seen \
+             {{ type ipv4_addr; size {SOURCES_DEFAULT}; flags dynamic,timeout; timeout 10s; }}; \
+             add chain netdev bench ingress \
+             {{ type filter hook ingress device {INTERFACE} priority 0; }}; add rule netdev bench \
+             ingress add @seen {{ ip saddr {limit} }} drop"
         )],
     )
     .map(drop)
@@ -212,9 +216,10 @@ fn hashlimit(near: &Namespace) -> Result<()> {
     let [packets, burst] = LIMIT;
     let capacity = SOURCES_DEFAULT;
     let rule = format!(
-        "-t raw -A PREROUTING -i {INTERFACE} -j DROP -m hashlimit --hashlimit-name bench --hashlimit-mode srcip \
-         --hashlimit-above {packets}/second --hashlimit-burst {burst} \
-         --hashlimit-htable-size {capacity} --hashlimit-htable-max {capacity} --hashlimit-htable-expire 10000"
+        "-t raw -A PREROUTING -i {INTERFACE} -j DROP -m hashlimit --hashlimit-name bench \
+         --hashlimit-mode srcip --hashlimit-above {packets}/second --hashlimit-burst {burst} \
+         --hashlimit-htable-size {capacity} --hashlimit-htable-max {capacity} \
+         --hashlimit-htable-expire 10000"
     );
     let words: Vec<_> = rule.split_whitespace().collect();
     near.run("iptables", &words).map(drop)
@@ -225,15 +230,14 @@ fn hashlimit(near: &Namespace) -> Result<()> {
 fn synproxy(near: &Namespace) -> Result<()> {
     near.run(
         "nft",
-        &["add table ip proxy; \
-          add chain ip proxy raw { type filter hook prerouting priority raw; }; \
-          add chain ip proxy out { type filter hook output priority raw; }; \
-          add chain ip proxy in { type filter hook input priority filter; }; \
-          add rule ip proxy raw udp dport 53 notrack; \
-          add rule ip proxy out udp sport 53 notrack; \
-          add rule ip proxy raw tcp dport 80 tcp flags syn notrack; \
-          add rule ip proxy in tcp dport 80 ct state invalid,untracked synproxy mss 1460 wscale 7 timestamp sack-perm; \
-          add rule ip proxy in ct state invalid drop"],
+        &["add table ip proxy; add chain ip proxy raw \
+             { type filter hook prerouting priority raw; }; add chain ip proxy out \
+             { type filter hook output priority raw; }; add chain ip proxy in \
+             { type filter hook input priority filter; }; add rule ip proxy raw udp dport 53 \
+             notrack; add rule ip proxy out udp sport 53 notrack; add rule ip proxy raw tcp dport \
+             80 tcp flags syn notrack; add rule ip proxy in tcp dport 80 ct state \
+             invalid,untracked synproxy mss 1460 wscale 7 timestamp sack-perm; add rule ip proxy \
+             in ct state invalid drop"],
     )?;
     near.enter(|| fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", "0"))?;
     Ok(())

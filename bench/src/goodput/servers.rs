@@ -106,10 +106,23 @@ fn nginx(directory: &Path) -> String {
 fn nsd(directory: &Path) -> String {
     let path = directory.display();
     format!(
-        "server:\n ip-address: {SERVER}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{path}\"\n database: \"\"\n\
-         \x20pidfile: \"{path}/nsd.pid\"\n logfile: \"{path}/nsd.log\"\n xfrdfile: \"{path}/xfrd\"\n\
-         \x20zonelistfile: \"{path}/zones\"\n xfrdir: \"{path}\"\n rrl-ratelimit: 0\n\
-         remote-control:\n control-enable: no\nzone:\n name: \"test\"\n zonefile: \"zone\"\n"
+        "server:\n \
+         ip-address: {SERVER}\n \
+         username: \"\"\n \
+         chroot: \"\"\n \
+         zonesdir: \"{path}\"\n \
+         database: \"\"\n\
+         \x20pidfile: \"{path}/nsd.pid\"\n \
+         logfile: \"{path}/nsd.log\"\n \
+         xfrdfile: \"{path}/xfrd\"\n\
+         \x20zonelistfile: \"{path}/zones\"\n \
+         xfrdir: \"{path}\"\n \
+         rrl-ratelimit: 0\n\
+         remote-control:\n \
+         control-enable: no\n\
+         zone:\n \
+         name: \"test\"\n \
+         zonefile: \"zone\"\n"
     )
 }
 

@@ -139,11 +139,10 @@ fn from_many_addresses() -> String {
         let _ = write!(addresses, "{user} : 10.77.1.{}, ", user + 1);
     }
     format!(
-        "add table ip users; \
-         add chain ip users out {{ type filter hook output priority 0; }}; \
-         add chain ip users in {{ type filter hook prerouting priority raw; }}; \
-         add rule ip users out ip saddr 10.77.0.2 tcp dport 80 ip saddr set jhash tcp sport mod {USERS} map {{ {addresses} }}; \
-         add rule ip users in tcp sport 80 ip daddr set 10.77.0.2"
+        "add table ip users; add chain ip users out {{ type filter hook output priority 0; }}; add \
+         chain ip users in {{ type filter hook prerouting priority raw; }}; add rule ip users out \
+         ip saddr 10.77.0.2 tcp dport 80 ip saddr set jhash tcp sport mod {USERS} map \
+         {{ {addresses} }}; add rule ip users in tcp sport 80 ip daddr set 10.77.0.2"
     )
 }
 
@@ -151,9 +150,18 @@ fn from_many_addresses() -> String {
 fn resolver(directory: &TempDir) -> String {
     let path = directory.path().display();
     let mut text = format!(
-        "server:\n interface: 127.0.0.1\n username: \"\"\n chroot: \"\"\n directory: \"{path}\"\n\
-         \x20pidfile: \"{path}/unbound.pid\"\n logfile: \"{path}/unbound.log\"\n use-syslog: no\n num-threads: 1\n\
-         \x20module-config: \"iterator\"\n qname-minimisation: no\n local-zone: \"test.\" nodefault\n"
+        "server:\n \
+         interface: 127.0.0.1\n \
+         username: \"\"\n \
+         chroot: \"\"\n \
+         directory: \"{path}\"\n\
+         \x20pidfile: \"{path}/unbound.pid\"\n \
+         logfile: \"{path}/unbound.log\"\n \
+         use-syslog: no\n \
+         num-threads: 1\n\
+         \x20module-config: \"iterator\"\n \
+         qname-minimisation: no\n \
+         local-zone: \"test.\" nodefault\n"
     );
     for user in 1..=USERS {
         let _ = writeln!(text, " outgoing-interface: 10.77.1.{user}");

@@ -348,7 +348,9 @@ mod tests {
 
     #[test]
     fn a_counter_of_ip_is_found_by_its_name() {
-        let snmp = "Ip: Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors\nIp: 2 64 1234 0 56\nIcmp: InMsgs\n";
+        let snmp = "Ip: Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors\n\
+                    Ip: 2 64 1234 0 56\n\
+                    Icmp: InMsgs\n";
         assert_eq!(ip_counter(snmp, RECEIVED_BY_IP).unwrap(), 1234);
         assert_eq!(ip_counter(snmp, WITHOUT_ROUTE).unwrap(), 56);
         assert!(ip_counter(snmp, "InMsgs").is_err() && ip_counter("", WITHOUT_ROUTE).is_err());

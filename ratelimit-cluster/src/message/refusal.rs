@@ -11,7 +11,8 @@ use crate::time::Millis;
 pub enum Refusal {
     /// It has no valid header.
     #[error(
-        "an unknown message: another program writes to this database; give it another database or server"
+        "an unknown message: another program writes to this database; give it another database or \
+         server"
     )]
     Foreign,
     /// It is longer than a message can be.
@@ -32,7 +33,8 @@ pub enum Refusal {
     },
     /// It was modified or truncated, or its sender has another secret.
     #[error(
-        "a message from `{node}` has an invalid signature; compare the `secret` of `{node}` with that of this node"
+        "a message from `{node}` has an invalid signature; compare the `secret` of `{node}` with \
+         that of this node"
     )]
     WrongSignature {
         /// The alleged sender.
@@ -40,7 +42,8 @@ pub enum Refusal {
     },
     /// Its sender uses another version.
     #[error(
-        "`{node}` uses protocol version {version}, this node {VERSION}; install the same release on both"
+        "`{node}` uses protocol version {version}, this node {VERSION}; install the same release \
+         on both"
     )]
     Version {
         /// The sender.
@@ -50,7 +53,8 @@ pub enum Refusal {
     },
     /// It has a valid signature but cannot be parsed.
     #[error(
-        "cannot read a message from `{node}`: {wrong}; install the same release on `{node}` and this node"
+        "cannot read a message from `{node}`: {wrong}; install the same release on `{node}` and \
+         this node"
     )]
     Malformed {
         /// The sender.
@@ -60,7 +64,8 @@ pub enum Refusal {
     },
     /// It was already seen, or is too old to tell.
     #[error(
-        "message {sequence} of `{node}` arrived twice; if this continues, check what else writes to the store"
+        "message {sequence} of `{node}` arrived twice; if this continues, check what else writes \
+         to the store"
     )]
     Replayed {
         /// The sender.
@@ -84,7 +89,8 @@ pub enum Refusal {
     },
     /// The sender's clock is far from the store's.
     #[error(
-        "the clock of `{node}` differs from the store's by {apart} ms (maximum 60000); synchronize it with NTP, or check what replays old messages"
+        "the clock of `{node}` differs from the store's by {apart} ms (maximum 60000); synchronize \
+         it with NTP, or check what replays old messages"
     )]
     ClockApart {
         /// The sender.
@@ -108,7 +114,8 @@ pub enum Refusal {
     },
     /// A node reported a period twice, with different counts.
     #[error(
-        "`{node}` sent two reports for period {period}; look for a second node with this name, or revoke it"
+        "`{node}` sent two reports for period {period}; look for a second node with this name, or \
+         revoke it"
     )]
     TwoReports {
         /// The sender.
@@ -118,7 +125,8 @@ pub enum Refusal {
     },
     /// A report claims an impossible share.
     #[error(
-        "`{node}` reports {what}; compare its limits with those of this node, and revoke it if they are equal"
+        "`{node}` reports {what}; compare its limits with those of this node, and revoke it if \
+         they are equal"
     )]
     Report {
         /// The sender.

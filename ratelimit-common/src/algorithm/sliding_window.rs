@@ -623,7 +623,8 @@ mod tests {
                     oracle.admitted.push((position, cost));
                     let elapsed = oracle.whole() - left;
                     let bound = most + previous * elapsed;
-                    prop_assert!(oracle.log(position) * oracle.whole() <= bound, "more than the bound");
+                    prop_assert!(oracle.log(position) * oracle.whole() <= bound, "more than the \
+                                                                                  bound");
                 } else {
                     // A part of the previous count, a unit of its weight, and the whole to which
                     // both are rounded.

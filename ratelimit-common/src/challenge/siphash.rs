@@ -77,7 +77,8 @@ mod tests {
     proptest! {
         /// The hasher of the standard library is SipHash-2-4 as well.
         #[test]
-        #[expect(deprecated, reason = "nothing else in the standard library promises its algorithm")]
+        #[expect(deprecated, reason = "nothing else in the standard library promises its \
+                                       algorithm")]
         fn it_is_that_of_the_standard_library(key: [u64; 2], words: [u64; 5]) {
             use core::hash::{Hasher as _, SipHasher};
             let mut hasher = SipHasher::new_with_keys(key[0], key[1]);

@@ -136,35 +136,40 @@ mod tests {
                 Auto,
                 false,
                 Some(tiny.clone()),
-                "clock: precise, because a 4ms tick would give 500 packets per 1s (token-bucket, burst 1) in policy default an error of up to 200%",
+                "clock: precise, because a 4ms tick would give 500 packets per 1s (token-bucket, \
+                 burst 1) in policy default an error of up to 200%",
             ),
             (
                 PRECISE,
                 Auto,
                 false,
                 Some(log),
-                "clock: precise, because 5 packets per 1s (sliding-log) in policy default must be exact",
+                "clock: precise, because 5 packets per 1s (sliding-log) in policy default must be \
+                 exact",
             ),
             (
                 COARSE,
                 Auto,
                 true,
                 Some(second.clone()),
-                "clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)",
+                "clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy \
+                 default)",
             ),
             (
                 COARSE,
                 Coarse,
                 false,
                 Some(tiny),
-                "clock: coarse as configured, too coarse: a 4ms tick gives 500 packets per 1s (token-bucket, burst 1) in policy default an error of up to 200%",
+                "clock: coarse as configured, too coarse: a 4ms tick gives 500 packets per 1s \
+                 (token-bucket, burst 1) in policy default an error of up to 200%",
             ),
             (
                 PRECISE,
                 Precise,
                 true,
                 Some(second),
-                "clock: precise as configured; the coarse clock would suffice (4ms tick; error <= 0.4%)",
+                "clock: precise as configured; the coarse clock would suffice (4ms tick; error <= \
+                 0.4%)",
             ),
             (COARSE, Auto, true, None, "clock: coarse (4ms tick)"),
             (PRECISE, Precise, true, None, "clock: precise as configured"),

@@ -217,11 +217,15 @@ impl Api {
             "openapi": "3.1.0",
             "info": {
                 "title": "ratelimitd",
-                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds. Without a value, required fields of a response are null and optional fields are absent.",
+                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, \
+                                durations are seconds. Without a value, required fields of a \
+                                response are null and optional fields are absent.",
                 "version": env!("CARGO_PKG_VERSION"),
                 "license": { "name": "MIT OR Apache-2.0" },
             },
-            "servers": [{ "url": "http://localhost", "description": "The default path of the Unix socket is /run/ratelimit/control.sock" }],
+            "servers": [{ "url": "http://localhost", "description": "The default path of the Unix \
+                                                                     socket is \
+                                                                     /run/ratelimit/control.sock" }],
             "paths": self.paths,
             "components": { "schemas": definitions },
         })

@@ -21,7 +21,8 @@ pub enum CaptureError {
     },
     /// Not a pcap or pcapng file.
     #[error(
-        "it is neither pcap nor pcapng (first bytes {0}); convert it with `editcap -F pcap CAPTURE NEW`"
+        "it is neither pcap nor pcapng (first bytes {0}); convert it with `editcap -F pcap CAPTURE \
+         NEW`"
     )]
     NotACapture(String),
     /// The file ends before its first packet could begin.
@@ -47,8 +48,9 @@ pub enum CaptureError {
     },
     /// Frames that are not understood.
     #[error(
-        "its packets are {0}, and only those of Ethernet, Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures are understood; \
-         write `editcap -L -C BYTES -T rawip CAPTURE NEW` with the length of the headers before IP, and read NEW"
+        "its packets are {0}, and only those of Ethernet, Linux cooked, loopback, PPP, Cisco HDLC \
+         and raw IP captures are understood; write `editcap -L -C BYTES -T rawip CAPTURE NEW` with \
+         the length of the headers before IP, and read NEW"
     )]
     LinkType(String),
     /// Blocks of a kind that is not written any more.

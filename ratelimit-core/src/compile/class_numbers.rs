@@ -17,7 +17,8 @@ pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 /// More classes than the datapath can tell apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "too many classes (maximum {CLASSES_MAX}, including those before the change): change fewer at once"
+    "too many classes (maximum {CLASSES_MAX}, including those before the change): change fewer at \
+     once"
 )]
 pub struct TooManyClasses;
 

@@ -101,7 +101,8 @@ mod tests {
         fn slots(&mut self, destinations: &[(&str, u32, &str)]) -> Vec<u32> {
             let tables = destinations.iter().map(|(prefix, packets, per)| {
                 format!(
-                    "[destination.\"{prefix}\"]\nlimits = [{{ packets = {packets}, per = \"{per}\" }}]\n"
+                    "[destination.\"{prefix}\"]\n\
+                     limits = [{{ packets = {packets}, per = \"{per}\" }}]\n"
                 )
             });
             let text = format!(

@@ -50,7 +50,8 @@ const LIMITED_SOURCES: u64 = 8192;
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the compact store has no room for the limits of {policy}: {wanted} contiguous sets of {SLOTS} slots needed, {free} free; restart ratelimitd to make room"
+    "the compact store has no room for the limits of {policy}: {wanted} contiguous sets of {SLOTS} \
+     slots needed, {free} free; restart ratelimitd to make room"
 )]
 pub struct NoRoom {
     policy: String,
@@ -475,7 +476,8 @@ mod tests {
         let error = regions
             .place("partner", &policy(1, 1), 10_000, &NONE)
             .unwrap_err();
-        let expected = "the compact store has no room for the limits of partner: 1407 contiguous sets of 8 slots needed, 10 free; restart ratelimitd to make room";
+        let expected = "the compact store has no room for the limits of partner: 1407 contiguous \
+                        sets of 8 slots needed, 10 free; restart ratelimitd to make room";
         assert_eq!(error.to_string(), expected);
     }
 

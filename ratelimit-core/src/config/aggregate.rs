@@ -38,7 +38,8 @@ pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     };
     let (ipv4, ipv6) = (section.take("ipv4"), section.take("ipv6"));
     if ipv4.is_none() && ipv6.is_none() {
-        let hint = "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or the same for `ipv6`";
+        let hint = "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or the same \
+                    for `ipv6`";
         section.complain("[subnet] has neither `ipv4` nor `ipv6`", hint);
     }
     for (family, value) in [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)] {

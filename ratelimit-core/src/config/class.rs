@@ -140,7 +140,8 @@ fn read_source(value: &Value<'_>) -> Option<SourceShape> {
     if is_of_prefixes {
         return value.refuse(
             "a class does not select sources by prefix",
-            "remove it, and write a [policy.NAME] with these `sources`; for a drop of all that they send, a [list.NAME] or `rlctl ban`",
+            "remove it, and write a [policy.NAME] with these `sources`; for a drop of all that \
+             they send, a [list.NAME] or `rlctl ban`",
         );
     }
     value.choice()
@@ -237,7 +238,8 @@ fn explain_number(field: Field, error: &NumberError) -> Problem {
 fn explain(error: &ClassError) -> Problem {
     let hint = match error {
         ClassError::Everything => {
-            "add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets"
+            "add a condition such as `protocol` or `destination_ports`; a limit without `match` \
+             counts all packets"
         }
         ClassError::EmptyList(_) => "write what belongs to the class, or leave the list out",
         ClassError::FullList(_) => "leave it out",

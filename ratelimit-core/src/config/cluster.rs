@@ -27,7 +27,8 @@ const CA_EXAMPLE: &str = "ca_file = \"/etc/ratelimit/cluster-ca.pem\"";
 const CERT_EXAMPLE: &str = "cert_file = \"/etc/ratelimit/cluster-node.pem\"";
 const KEY_EXAMPLE: &str = "key_file = \"/etc/ratelimit/cluster-node.key\"";
 const NODE_EXAMPLE: &str = "node = \"edge-1\"";
-const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\", with the same text on all nodes: `openssl rand -hex 32` makes one";
+const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\", with the same \
+                           text on all nodes: `openssl rand -hex 32` makes one";
 
 /// The cluster that this host is a node of.
 #[derive(Clone, Debug, Eq, PartialEq)]

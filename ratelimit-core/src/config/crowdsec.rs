@@ -17,7 +17,8 @@ const EVERY: Duration = Duration::from_secs(10);
 const EVERY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 
 const URL_EXAMPLE: &str = "url = \"http://127.0.0.1:8080\"";
-const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key = \"...\": `cscli bouncers add ratelimit` prints it";
+const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key = \"...\": `cscli \
+                        bouncers add ratelimit` prints it";
 
 /// A local API of `CrowdSec`.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -220,7 +220,8 @@ fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSou
         && ipv6_prefix > COMPACT_IPV6_PREFIX_MAX
     {
         let message = format!(
-            "a compact store tells IPv6 sources apart by {COMPACT_IPV6_PREFIX_MAX} bits, and ipv6_prefix is {ipv6_prefix}"
+            "a compact store tells IPv6 sources apart by {COMPACT_IPV6_PREFIX_MAX} bits, and \
+             ipv6_prefix is {ipv6_prefix}"
         );
         let hint =
             format!("write ipv6_prefix = {COMPACT_IPV6_PREFIX_MAX} or less, or store = \"lru\"");

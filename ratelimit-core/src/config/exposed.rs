@@ -64,8 +64,17 @@ mod tests {
             fs::write(file, "0123456789abcdef0123456789abcdef").unwrap();
         }
         let text = format!(
-            "[cluster]\nurl = \"redis://h:1\"\nnode = \"a\"\nsecret_file = \"{}\"\n\
-             [metrics]\ndashboard = true\ntoken_file = \"{}\"\n[policy.default]\nlimits = []\n[[interface]]\nname = \"eth0\"\n",
+            "[cluster]\n\
+             url = \"redis://h:1\"\n\
+             node = \"a\"\n\
+             secret_file = \"{}\"\n\
+             [metrics]\n\
+             dashboard = true\n\
+             token_file = \"{}\"\n\
+             [policy.default]\n\
+             limits = []\n\
+             [[interface]]\n\
+             name = \"eth0\"\n",
             secret.display(),
             token.display()
         );

@@ -151,7 +151,8 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
     for policy in policies {
         if !policy.has_sources && !named.iter().any(|name| name.value == policy.name) {
             let message = format!("{} has no `sources`", policy.title);
-            let hint = "add sources = [\"192.0.2.0/24\"], or select the policy with `policy` in an [[interface]]";
+            let hint = "add sources = [\"192.0.2.0/24\"], or select the policy with `policy` in an \
+                        [[interface]]";
             report.add(&policy.spot, Problem::new(message, hint));
         }
     }
@@ -185,7 +186,8 @@ pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Rep
     let kept = LIMITS_MAX - of_attacks;
     if of_attacks > 0 && count > kept {
         let message = format!(
-            "a source that is limited for an attack has {kept} of the {count} limits of interfaces' policies"
+            "a source that is limited for an attack has {kept} of the {count} limits of \
+             interfaces' policies"
         );
         let hint = format!("write at most {kept} of different windows, units and classes");
         warnings.add(detection, Problem::new(message, hint));

@@ -45,7 +45,8 @@ pub fn read_list(value: Value<'_>, title: &str, example: &str) -> Vec<At<LimitSp
 pub fn refuse_logs(title: &str, limits: &[At<LimitSpec>], report: &Report) {
     for At { spot, .. } in limits.iter().filter(|at| at.value.compile().is_log()) {
         let message = format!(
-            "{title} cannot have a limit by sliding-log: one log would be written by every CPU for every packet"
+            "{title} cannot have a limit by sliding-log: one log would be written by every CPU for \
+             every packet"
         );
         let hint = "write algorithm = \"sliding-window\" or \"token-bucket\"";
         report.add(spot, Problem::new(message, hint));

@@ -195,7 +195,9 @@ impl Config {
         let words = tunnels::words(self.source.tunnels);
         let word = words.iter().find(|word| word.starts_with(tunnel.label()))?;
         Some(format!(
-            "`tunnels` of [source] has {word}, so packets of {name} are judged and charged inside of the tunnel, and again at {name}: remove [[interface]] {name}, or \"{word}\" from `tunnels`"
+            "`tunnels` of [source] has {word}, so packets of {name} are judged and charged inside \
+             of the tunnel, and again at {name}: remove [[interface]] {name}, or \"{word}\" from \
+             `tunnels`"
         ))
     }
 

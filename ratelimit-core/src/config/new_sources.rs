@@ -59,7 +59,8 @@ pub fn read(value: Value<'_>, source: &Source) -> Option<At<Option<NewSources>>>
     let count = count.and_then(|value| value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE));
     let per = section.require("per", "write per = \"1s\"");
     let per = per.and_then(|value| value.duration_in(&(PER_MIN..=PER_MAX), "1s"));
-    let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
+    let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets \
+                of more sources";
     let over_budget = section.require("over_budget", hint);
     let over_budget = over_budget.and_then(|value| {
         let over_budget = value.one_of(&OVER_BUDGET)?;
@@ -84,7 +85,8 @@ fn check_width(value: &Value<'_>, over_budget: OverBudget, source: &Source) {
     for ((key, overflow_bucket), width) in OVERFLOW_BUCKETS.into_iter().zip(widths) {
         if width <= overflow_bucket {
             let message = format!(
-                "new sources cannot be charged to their /{overflow_bucket}: {key} is {width}, and a source is no narrower than that"
+                "new sources cannot be charged to their /{overflow_bucket}: {key} is {width}, and \
+                 a source is no narrower than that"
             );
             let hint = format!(
                 "write over_budget = \"drop\" or \"pass\", or {key} = {} or more",

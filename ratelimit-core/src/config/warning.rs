@@ -164,7 +164,8 @@ fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings:
             let reached = of_source().find(|at| is_idle_beside(&at.value, &limit.value, classes));
             if let Some(At { value, .. }) = reached {
                 let message = format!(
-                    "{} for all of {} are no more than one source may send by [policy.default]: its {value} are never reached",
+                    "{} for all of {} are no more than one source may send by [policy.default]: \
+                     its {value} are never reached",
                     limit.value, group.title
                 );
                 let hint = "write what many sources may send together";

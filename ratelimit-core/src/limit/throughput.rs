@@ -100,28 +100,33 @@ mod tests {
         check(
             r#""bytes":10000000,"per":"1s","algorithm":"fixed-window""#,
             Some((
-                "TCP stalls at the end of each window of 10MB per 1s (fixed-window), and may get less than 80 % of it",
+                "TCP stalls at the end of each window of 10MB per 1s (fixed-window), and may get \
+                 less than 80 % of it",
                 "write algorithm = \"token-bucket\"",
             )),
         );
         check(
             r#""bytes":10000000,"per":"1s","scope":"cluster""#,
             Some((
-                "TCP stalls at the end of each window of 10MB per 1s (fixed-window), shared by all nodes, and may get less than 80 % of it",
-                "write algorithm = \"sliding-window\" and a window of 1s: nodes share no token-bucket",
+                "TCP stalls at the end of each window of 10MB per 1s (fixed-window), shared by all \
+                 nodes, and may get less than 80 % of it",
+                "write algorithm = \"sliding-window\" and a window of 1s: nodes share no \
+                 token-bucket",
             )),
         );
         check(
             r#""bytes":3000000,"per":"300ms","algorithm":"sliding-window""#,
             Some((
-                "TCP may get less than 80 % of 3MB per 300ms (sliding-window): the window is too short",
+                "TCP may get less than 80 % of 3MB per 300ms (sliding-window): the window is too \
+                 short",
                 "write algorithm = \"token-bucket\"",
             )),
         );
         check(
             r#""bytes":10000000,"per":"1s","burst":2499999"#,
             Some((
-                "TCP may get less than 80 % of 10MB per 1s (token-bucket, burst 2499999B): the burst flows in within less than 250 ms",
+                "TCP may get less than 80 % of 10MB per 1s (token-bucket, burst 2499999B): the \
+                 burst flows in within less than 250 ms",
                 "write burst = \"auto\", or at least 2500kB",
             )),
         );

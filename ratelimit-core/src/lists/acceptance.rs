@@ -21,13 +21,15 @@ impl Acceptance {
         if reading.bad.count > 0 && !self.skip_bad {
             return Err(NoList {
                 error: reading.bad.to_string(),
-                hint: "nothing was imported; fix them, or skip them with --skip-bad or skip_bad = true",
+                hint: "nothing was imported; fix them, or skip them with --skip-bad or skip_bad = \
+                       true",
             });
         }
         if reading.entries.is_empty() && !self.allow_empty {
             return Err(NoList {
                 error: format!("{name} has no entries"),
-                hint: "check its source; if it should be empty: --allow-empty, or allow_empty = true",
+                hint: "check its source; if it should be empty: --allow-empty, or allow_empty = \
+                       true",
             });
         }
         Ok(())

@@ -178,7 +178,8 @@ mod tests {
         check(
             "192.000.002.001",
             Err(
-                "`192.000.002.001` has leading zeros, which some programs read as octal; write 192.0.2.1",
+                "`192.000.002.001` has leading zeros, which some programs read as octal; write \
+                 192.0.2.1",
             ),
         );
         check(
@@ -196,7 +197,8 @@ mod tests {
         check(
             "AS64496",
             Err(
-                "`AS64496` is an AS number; write the prefixes that it announces, as a list of them by AS has them",
+                "`AS64496` is an AS number; write the prefixes that it announces, as a list of \
+                 them by AS has them",
             ),
         );
     }

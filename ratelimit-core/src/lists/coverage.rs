@@ -88,7 +88,8 @@ impl Coverage {
     pub fn vet(self, name: &str, before: Option<Self>) -> Result<(), NoList> {
         let was = before.unwrap_or_default();
         let refused = |error| {
-            let hint = "nothing was imported; check the list, and if it is right: --allow-wide, or allow_wide = true";
+            let hint = "nothing was imported; check the list, and if it is right: --allow-wide, or \
+                        allow_wide = true";
             Err(NoList { error, hint })
         };
         for (now, was, all, family) in [
@@ -105,7 +106,8 @@ impl Coverage {
             if was > 0 && now >= GROWTH_LOOKED_AT && now / GROWTH_MAX >= was {
                 let before = percent(was, all);
                 return refused(format!(
-                    "{name} covers {share} of {family}, and {before} before: more than {GROWTH_MAX} times as much"
+                    "{name} covers {share} of {family}, and {before} before: more than \
+                     {GROWTH_MAX} times as much"
                 ));
             }
         }
@@ -235,7 +237,8 @@ mod tests {
             of("198.18.0.0/20"),
             small,
             Some(
-                "the list covers less than 0.01 % of IPv4, and less than 0.01 % before: more than 10 times as much",
+                "the list covers less than 0.01 % of IPv4, and less than 0.01 % before: more than \
+                 10 times as much",
             ),
         );
         check(of("198.18.0.0/21"), small, None);
@@ -252,7 +255,8 @@ mod tests {
         );
         assert_eq!(
             told("16.0.0.0/8 2001:db8::/32"),
-            "16777216 public addresses of IPv4 (0.39 %) and 4294967296 /64 of IPv6 (less than 0.01 %)"
+            "16777216 public addresses of IPv4 (0.39 %) and 4294967296 /64 of IPv6 (less than 0.01 \
+             %)"
         );
     }
 

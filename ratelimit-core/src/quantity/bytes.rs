@@ -154,13 +154,15 @@ mod tests {
         check_bytes(
             "50Mcd",
             Err(
-                "`Mcd` in `50Mcd` is not a unit of bytes: write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB",
+                "`Mcd` in `50Mcd` is not a unit of bytes: write B, kB, MB, GB, TB, KiB, MiB, GiB \
+                 or TiB",
             ),
         );
         check_bytes(
             "1.5B",
             Err(
-                "`1.5` in `1.5B` is not a whole number of the smallest unit: write fewer digits behind the point",
+                "`1.5` in `1.5B` is not a whole number of the smallest unit: write fewer digits \
+                 behind the point",
             ),
         );
         check_bytes(

@@ -165,38 +165,44 @@ mod tests {
     fn a_text_that_is_no_duration_is_refused_with_what_to_write() {
         for text in ["", "s", "-5s", "ten"] {
             let expected = format!(
-                "`{text}` is not a duration: write for example `10ms`, `90s`, `10m`, `1h30m` or `31d`"
+                "`{text}` is not a duration: write for example `10ms`, `90s`, `10m`, `1h30m` or \
+                 `31d`"
             );
             check_duration(text, Err(&expected));
         }
         check_duration(
             "10min",
             Err(
-                "`min` in `10min` is not a unit of time: write w, d, h, m (minutes), s, ms, us or ns",
+                "`min` in `10min` is not a unit of time: write w, d, h, m (minutes), s, ms, us or \
+                 ns",
             ),
         );
         check_duration(
             "1h30",
             Err(
-                "`30` at the end of `1h30` has no unit: write one behind it: w, d, h, m, s, ms, us or ns",
+                "`30` at the end of `1h30` has no unit: write one behind it: w, d, h, m, s, ms, us \
+                 or ns",
             ),
         );
         check_duration(
             "30m1h",
             Err(
-                "`1h` in `30m1h` follows a unit that is not larger: write each unit once, the largest first: `1h30m`",
+                "`1h` in `30m1h` follows a unit that is not larger: write each unit once, the \
+                 largest first: `1h30m`",
             ),
         );
         check_duration(
             "1m1m",
             Err(
-                "`1m` in `1m1m` follows a unit that is not larger: write each unit once, the largest first: `1h30m`",
+                "`1m` in `1m1m` follows a unit that is not larger: write each unit once, the \
+                 largest first: `1h30m`",
             ),
         );
         check_duration(
             "1.5.5s",
             Err(
-                "`1.5.5` in `1.5.5s` is not a number: write digits, and at most one point between them",
+                "`1.5.5` in `1.5.5s` is not a number: write digits, and at most one point between \
+                 them",
             ),
         );
         check_duration(
@@ -206,7 +212,8 @@ mod tests {
         check_duration(
             "0.5ns",
             Err(
-                "`0.5` in `0.5ns` is not a whole number of the smallest unit: write fewer digits behind the point",
+                "`0.5` in `0.5ns` is not a whole number of the smallest unit: write fewer digits \
+                 behind the point",
             ),
         );
     }

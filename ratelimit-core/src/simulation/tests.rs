@@ -33,8 +33,11 @@ fn every_packet_gets_its_verdict_at_its_own_time() {
     assert_eq!((answer.packets, answer.bytes), (6, 600));
 }
 
-const BANS: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]\n\
-     ban = { after = 1, within = \"10s\", for = \"1s\", factor = 2, max = \"1h\", unverified = \"ban\" }";
+const BANS: &str = "[policy.default]\n\
+                    limits = [{ packets = 2, per = \"1s\" }]\n\
+                    ban = \
+                    { after = 1, within = \"10s\", for = \"1s\", factor = 2, max = \"1h\", unverified \
+                    = \"ban\" }";
 
 #[test]
 fn the_next_ban_of_a_source_is_longer_as_the_daemon_has_it() {
@@ -100,7 +103,9 @@ fn lists_of_files_are_simulated_too() {
 
 #[test]
 fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
-    let limit = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }]";
+    let limit = "[policy.default]\n\
+                 limits = \
+                 [{ packets = 1000, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }]";
     let late = u64::try_from(TICK.as_millis()).unwrap() - 1;
     for (clock, passed) in [("precise", 2), ("coarse", 1)] {
         let mut simulation = simulation(&format!("clock = \"{clock}\"\n{limit}"), None);
@@ -174,11 +179,14 @@ fn a_header_that_was_cut_is_judged_as_the_kernel_would() {
 
 #[test]
 fn a_source_is_what_the_configuration_says_and_told_with_what_refused_it_first() {
-    let config = "\
-        [source]\nipv4_prefix = 24\n\
-        [policy.default]\nlimits = [{ packets = 1, per = \"1s\" }]\n\
-        [policy.partner]\nsources = [\"2001:db8::/32\"]\n\
-        limits = [{ packets = 9, per = \"1s\" }, { bytes = 150, per = \"1s\", algorithm = \"fixed-window\" }]";
+    let config = "[source]\n\
+                  ipv4_prefix = 24\n\
+                  [policy.default]\n\
+                  limits = [{ packets = 1, per = \"1s\" }]\n\
+                  [policy.partner]\n\
+                  sources = [\"2001:db8::/32\"]\n\
+                  limits = [{ packets = 9, per = \"1s\" }, \
+                  { bytes = 150, per = \"1s\", algorithm = \"fixed-window\" }]";
     let mut simulation = simulation(config, None);
     for last in 1..=4 {
         send(&mut simulation, 0, &ipv4([198, 51, 100, last]));

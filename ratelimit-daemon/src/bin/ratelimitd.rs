@@ -51,7 +51,8 @@ Examples:
   ratelimitd --config /etc/ratelimit/config.toml
 
 Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT stop.
-The log goes to stderr. RUST_LOG=ratelimit_daemon=debug shows sampled drops, as `rlctl events` does.";
+The log goes to stderr. RUST_LOG=ratelimit_daemon=debug shows sampled drops, as `rlctl events` \
+    does.";
 
 fn main() -> ExitCode {
     let arguments = Command::parse();
@@ -70,7 +71,8 @@ fn main() -> ExitCode {
                 eprintln!("{error}");
                 if !arguments.config.exists() {
                     eprintln!(
-                        "hint: without a file: `ratelimitd --interface eth0 --packets 1000 --per 1s`"
+                        "hint: without a file: `ratelimitd --interface eth0 --packets 1000 --per \
+                         1s`"
                     );
                 }
             } else {

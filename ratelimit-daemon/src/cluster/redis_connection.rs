@@ -64,7 +64,8 @@ fn hint(error: &redis::RedisError) -> &'static str {
     let text = error.to_string();
     let says = |part: &str| text.contains(part);
     if says("invalid peer certificate") {
-        "; `ca_file` of [cluster] must contain the CA of the server certificate, which must name the host of `url`"
+        "; `ca_file` of [cluster] must contain the CA of the server certificate, which must name \
+         the host of `url`"
     } else if says("parse client certificate") || says("peer sent no certificates") {
         "; `cert_file` of [cluster] must contain a PEM certificate"
     } else if says("extract private key") {
@@ -74,9 +75,11 @@ fn hint(error: &redis::RedisError) -> &'static str {
     } else if says("CertificateRequired") {
         "; the server requires a client certificate: set `cert_file` and `key_file` in [cluster]"
     } else if says("received fatal alert") {
-        "; the server rejects the certificate in `cert_file` of [cluster]: it must be valid and signed by a CA that the server trusts"
+        "; the server rejects the certificate in `cert_file` of [cluster]: it must be valid and \
+         signed by a CA that the server trusts"
     } else if says("WRONGPASS") || says("NOAUTH") || says("AuthenticationFailed") {
-        "; compare user and password in `url` of [cluster] with those of the server, and that of sentinels behind `?sentinel=`"
+        "; compare user and password in `url` of [cluster] with those of the server, and that of \
+         sentinels behind `?sentinel=`"
     } else if says("NoPerm") {
         "; the user needs +xadd +xread +xrevrange +set +mget and ~{ratelimit}:*"
     } else {

@@ -188,7 +188,8 @@ impl Controller {
         self.feeds.trials.keep_last_good();
         if let Some(refused) = refused {
             let error = format!(
-                "invalid configuration; running the last valid one until you fix it and run `rlctl reload`: {refused}"
+                "invalid configuration; running the last valid one until you fix it and run `rlctl \
+                 reload`: {refused}"
             );
             self.about.reloads.error = Some(Refused::because(refused));
             self.state.report(CONFIGURATION, Some(error));

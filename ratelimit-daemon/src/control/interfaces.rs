@@ -332,7 +332,8 @@ pub fn tend_pins(state: &mut State) {
         Ok(false) => None,
         Ok(true) => Some("pins were removed; creating them again".to_owned()),
         Err(error) => Some(format!(
-            "pins are missing and cannot be created; enforcement will end when ratelimitd stops: {error:#}"
+            "pins are missing and cannot be created; enforcement will end when ratelimitd stops: \
+             {error:#}"
         )),
     };
     state.report(PINS, trouble);

@@ -121,7 +121,15 @@ pub(super) fn log(name: &str, read: &ListRead) {
     if let Some(entry) = read.unsaid.first.first() {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         let count = read.unsaid.count;
-        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list exempts connected networks: confirm with connected = \"exempt\", or ban them with connected = \"include\"");
+        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list exempts \
+                                                                                  connected \
+                                                                                  networks: \
+                                                                                  confirm with \
+                                                                                  connected = \
+                                                                                  \"exempt\", or \
+                                                                                  ban them with \
+                                                                                  connected = \
+                                                                                  \"include\"");
     }
     let difference = &read.difference;
     if !difference.is_empty() {
@@ -135,7 +143,10 @@ pub(super) fn log(name: &str, read: &ListRead) {
 pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     let unsaid = read.unsaid.first.first().map(|entry| {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
-        format!("list {name}: {prefix} exempts {protected}, {why}; confirm with connected = \"exempt\", or ban it with connected = \"include\"")
+        format!(
+            "list {name}: {prefix} exempts {protected}, {why}; confirm with connected = \
+             \"exempt\", or ban it with connected = \"include\""
+        )
     });
     let it = &read.difference;
     let different = (!it.is_empty()).then(|| {

@@ -773,7 +773,8 @@ impl State {
             Ok(false) => None,
             Ok(true) => Some("the fallback directory was removed; creating it again".to_owned()),
             Err(error) => Some(format!(
-                "the fallback directory was removed; changes will be lost when ratelimitd stops: {error:#}"
+                "the fallback directory was removed; changes will be lost when ratelimitd stops: \
+                 {error:#}"
             )),
         };
         self.report(DATABASE, trouble);
@@ -790,7 +791,8 @@ impl State {
         let different = self.enforce_all()?;
         info!(
             different,
-            "adjusted the expiry of bans, allows and limits for the time the machine was asleep or off"
+            "adjusted the expiry of bans, allows and limits for the time the machine was asleep or \
+             off"
         );
         Ok(())
     }

@@ -103,7 +103,8 @@ pub struct Kernel {
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
-const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables; usage of sources, destinations and the node is reset";
+const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables; usage of sources, \
+                            destinations and the node is reset";
 
 impl Kernel {
     /// Has the loader open the maps of a plan for these interfaces. Nothing is attached yet, so the

@@ -461,7 +461,14 @@ async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Pee
 }
 
 async fn unknown(request: Request) -> Failure {
-    let refused = Refused::because(format!("unknown path {} {}", request.method(), request.uri().path()))
-        .hint("rlctl and ratelimitd may be of different versions: compare `rlctl --version` and `ratelimitd --version`");
+    let refused = Refused::because(format!(
+        "unknown path {} {}",
+        request.method(),
+        request.uri().path()
+    ))
+    .hint(
+        "rlctl and ratelimitd may be of different versions: compare `rlctl --version` and \
+         `ratelimitd --version`",
+    );
     Failure(StatusCode::NOT_FOUND, refused)
 }

@@ -129,8 +129,9 @@ fn attach_anew(
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(
-            "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run both, pin it before \
-             (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `chain = \"/sys/fs/bpf/NAME\"` for this interface",
+            "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run \
+             both, pin it before (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `chain = \
+             \"/sys/fs/bpf/NAME\"` for this interface",
             mode.label(),
             foreign::detach_command(name, mode, id),
         );
@@ -145,7 +146,8 @@ fn attach_anew(
                 warn!(
                     interface = name,
                     error = format!("{error:#}"),
-                    "the driver refuses XDP: falling back to generic mode, which is several times slower"
+                    "the driver refuses XDP: falling back to generic mode, which is several times \
+                     slower"
                 );
                 attach_as(program, interface, &state, XdpMode::Generic)
             })
@@ -171,10 +173,12 @@ fn put_back(
     let back = attach_as(program, interface, state, mode).and_then(|link| pin(link, name, path));
     match back {
         Ok(_) => Ok(format!(
-            "{name} stays in {label} mode because the configured one failed: set `mode = \"{label}\"`: {error:#}"
+            "{name} stays in {label} mode because the configured one failed: set `mode = \
+             \"{label}\"`: {error:#}"
         )),
         Err(back) => Err(error.context(format!(
-            "{name} is not protected: the configured mode fails, and so does {label} mode ({back:#})"
+            "{name} is not protected: the configured mode fails, and so does {label} mode \
+             ({back:#})"
         ))),
     }
 }
@@ -195,7 +199,8 @@ fn attach_as(
         let name = &interface.name;
         let error = if is_above(&error) {
             anyhow!(
-                "the bridge, bond or VLAN above {name} already runs an XDP program: configure only one of the two"
+                "the bridge, bond or VLAN above {name} already runs an XDP program: configure only \
+                 one of the two"
             )
         } else {
             error.into()

@@ -50,8 +50,9 @@ fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
     let logs_max = available / 2 / u64::from(size.value_bytes());
     ensure!(
         u64::from(logs) <= logs_max,
-        "{logs} sliding logs of {times} packets take {} MiB, which is more than half of the {} MiB of memory that are \
-         available: write [source] sliding_logs = {} or less, or smaller amounts",
+        "{logs} sliding logs of {times} packets take {} MiB, which is more than half of the {} MiB \
+         of memory that are available: write [source] sliding_logs = {} or less, or smaller \
+         amounts",
         size.bytes() >> 20,
         available >> 20,
         logs_max.max(1)
@@ -85,8 +86,9 @@ mod tests {
         let error = ensure_half(size, (256 << 20) - 1).unwrap_err().to_string();
         assert_eq!(
             error,
-            "16384 sliding logs of 1023 packets take 128 MiB, which is more than half of the 255 MiB of memory that are \
-             available: write [source] sliding_logs = 16383 or less, or smaller amounts"
+            "16384 sliding logs of 1023 packets take 128 MiB, which is more than half of the 255 \
+             MiB of memory that are available: write [source] sliding_logs = 16383 or less, or \
+             smaller amounts"
         );
         assert!(ensure_half(LogSize::NONE, 16).is_ok());
     }

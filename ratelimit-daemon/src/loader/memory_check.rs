@@ -59,8 +59,8 @@ fn ensure_half(bytes: u64, capacity: u32, available: u64) -> anyhow::Result<()> 
     let fits = u128::from(capacity) * u128::from(available / 2) / u128::from(bytes.max(1));
     ensure!(
         bytes <= available / 2,
-        "the state of {capacity} sources of each family takes {} MiB, which is more than half of the {} MiB of memory that \
-         are available: write [source] capacity = {} or less",
+        "the state of {capacity} sources of each family takes {} MiB, which is more than half of \
+         the {} MiB of memory that are available: write [source] capacity = {} or less",
         bytes >> 20,
         available >> 20,
         fits.max(1)
@@ -78,8 +78,9 @@ mod tests {
         let error = ensure_half(2 << 30, 1_000_000, 1 << 30)
             .unwrap_err()
             .to_string();
-        let expected = "the state of 1000000 sources of each family takes 2048 MiB, which is more than half of the 1024 MiB of \
-                        memory that are available: write [source] capacity = 250000 or less";
+        let expected = "the state of 1000000 sources of each family takes 2048 MiB, which is more \
+                        than half of the 1024 MiB of memory that are available: write [source] \
+                        capacity = 250000 or less";
         assert_eq!(error, expected);
     }
 }

@@ -110,13 +110,14 @@ fn refused(path: &Path, frags: bool, error: MapError) -> anyhow::Error {
     }
     if frags {
         anyhow!(
-            "`chain`, {path}, takes no frames of several buffers, and this interface has them: load it from the section `xdp.frags`, \
-             or set an MTU of at most 1500 and `jumbo = false`"
+            "`chain`, {path}, takes no frames of several buffers, and this interface has them: \
+             load it from the section `xdp.frags`, or set an MTU of at most 1500 and `jumbo = \
+             false`"
         )
     } else {
         anyhow!(
-            "`chain`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not here: write `jumbo = true` for this \
-             interface, or load it from the section `xdp`"
+            "`chain`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not \
+             here: write `jumbo = true` for this interface, or load it from the section `xdp`"
         )
     }
 }
@@ -125,8 +126,8 @@ fn program(path: &Path) -> anyhow::Result<Xdp> {
     let shown = path.display();
     let info = ProgramInfo::from_pin(path).with_context(|| {
         format!(
-            "there is no program at {shown}, `chain` of this interface: pin it there, as `bpftool prog load` and \
-             `bpftool prog pin` do, or remove `chain`"
+            "there is no program at {shown}, `chain` of this interface: pin it there, as `bpftool \
+             prog load` and `bpftool prog pin` do, or remove `chain`"
         )
     })?;
     if info.program_type() != bpf_prog_type::BPF_PROG_TYPE_XDP {
@@ -134,7 +135,8 @@ fn program(path: &Path) -> anyhow::Result<Xdp> {
     }
     if info.name_as_str().is_some_and(|name| OURS.contains(&name)) {
         bail!(
-            "`chain`, {shown}, is ratelimit itself: remove `chain`, or use the path of another program"
+            "`chain`, {shown}, is ratelimit itself: remove `chain`, or use the path of another \
+             program"
         );
     }
     Ok(Xdp::from_pin(path, XdpAttachType::Interface)?)

@@ -67,7 +67,8 @@ impl Pins {
         let place = if root.is_dir() { root } else { parent };
         if !is_bpffs(place).with_context(|| format!("looking at {}", place.display()))? {
             bail!(
-                "{} is not a bpffs, where maps and links are pinned: mount it with `mount -t bpf bpf {}`",
+                "{} is not a bpffs, where maps and links are pinned: mount it with `mount -t bpf \
+                 bpf {}`",
                 place.display(),
                 place.display()
             );
@@ -279,8 +280,8 @@ fn require_owner(path: &Path, own: u32) -> anyhow::Result<()> {
     let known = fs::symlink_metadata(path).with_context(reading)?;
     if known.uid() != own {
         bail!(
-            "{path} belongs to uid {}, and the loader runs as uid {own}: see who made it, then `chown -R {own} {path}` takes it over, \
-             or `rm -r {path}` ends what it enforces",
+            "{path} belongs to uid {}, and the loader runs as uid {own}: see who made it, then \
+             `chown -R {own} {path}` takes it over, or `rm -r {path}` ends what it enforces",
             known.uid(),
             path = path.display(),
         );

@@ -115,8 +115,8 @@ impl Process {
             (None, None) => "for an unknown reason".to_owned(),
         };
         Err(anyhow!(
-            "the loader has ended ({how}), so no interface could be attached any more: start ratelimitd again, which takes over \
-             without a gap"
+            "the loader has ended ({how}), so no interface could be attached any more: start \
+             ratelimitd again, which takes over without a gap"
         ))
     }
 }

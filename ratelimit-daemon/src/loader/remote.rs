@@ -57,7 +57,8 @@ pub enum Unavailable {
     /// requests: it ends when it is resumed, the daemon ends too, and the next start adopts what
     /// exists.
     #[error(
-        "the loader was stopped while it created maps: `kill -CONT {0}` ends ratelimitd, then restart it; the kernel continues to enforce"
+        "the loader was stopped while it created maps: `kill -CONT {0}` ends ratelimitd, then \
+         restart it; the kernel continues to enforce"
     )]
     StoppedMidway(i32),
     /// It has ended, or ends.

@@ -51,7 +51,13 @@ mod tests {
 
     #[test]
     fn resolvers_are_the_addresses_behind_the_word() {
-        let text = "# nameserver 192.0.2.9\nsearch example.org\nnameserver 192.0.2.1\n\tnameserver\t2001:db8::53\nnameserver fe80::1%eth0\nnameserver dns.example\nnameserver\n";
+        let text = "# nameserver 192.0.2.9\n\
+                    search example.org\n\
+                    nameserver 192.0.2.1\n\
+                    \tnameserver\t2001:db8::53\n\
+                    nameserver fe80::1%eth0\n\
+                    nameserver dns.example\n\
+                    nameserver\n";
         let found: Vec<String> = name_servers(text).map(|it| it.to_string()).collect();
         assert_eq!(found, ["192.0.2.1", "2001:db8::53", "fe80::1"]);
     }

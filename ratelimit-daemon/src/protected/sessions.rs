@@ -105,7 +105,13 @@ mod tests {
         let own = std::process::id();
         let session = |state: &str, remote: &str, host: &str, leader: u32| {
             let text = format!(
-                "# private data\nUID=0\nSTATE={state}\nREMOTE={remote}\nTYPE=tty\nREMOTE_HOST={host}\nLEADER={leader}\n"
+                "# private data\n\
+                 UID=0\n\
+                 STATE={state}\n\
+                 REMOTE={remote}\n\
+                 TYPE=tty\n\
+                 REMOTE_HOST={host}\n\
+                 LEADER={leader}\n"
             );
             session_peer(&text).map(|peer| peer.to_string())
         };

@@ -95,8 +95,12 @@ fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
 fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         if io::stdout().is_terminal() {
-            return Err(Failure::usage("refusing to write a capture to the terminal")
-                .hint("write to a file with `-w FILE`, or to a pipe: `rlctl capture -w - | tshark -r -`"));
+            return Err(
+                Failure::usage("refusing to write a capture to the terminal").hint(
+                    "write to a file with `-w FILE`, or to a pipe: `rlctl capture -w - | tshark -r \
+                     -`",
+                ),
+            );
         }
         return Ok(Box::new(io::stdout()));
     }
@@ -143,7 +147,8 @@ mod tests {
         check(
             tally,
             100,
-            "1000 packets written, of 100400 dropped; 4 of 1004 lost because they arrived faster than they could be copied",
+            "1000 packets written, of 100400 dropped; 4 of 1004 lost because they arrived faster \
+             than they could be copied",
         );
         let one = Tally {
             written: 1,

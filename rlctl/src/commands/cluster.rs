@@ -158,7 +158,8 @@ pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
             let silent = styled(BAD, "no store");
             let error = error.unwrap_or_default();
             format!(
-                "cluster: {node}, {silent}, {url} unreachable since {since}: {error}; {bans} by other nodes still in force"
+                "cluster: {node}, {silent}, {url} unreachable since {since}: {error}; {bans} by \
+                 other nodes still in force"
             )
         }
     }
@@ -246,10 +247,12 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "cluster: edge-1, no store, redis://store:6379 unreachable since 00:00:00: broken pipe; 7 bans by other nodes still in force",
+                "cluster: edge-1, no store, redis://store:6379 unreachable since 00:00:00: broken \
+                 pipe; 7 bans by other nodes still in force",
                 "2 messages refused: 2 replayed",
                 "last refused message at 00:00:00: message 3 of `edge-2` came before",
-                "1 statement of other nodes ignored, the last the ban of 192.0.2.1 by `edge-2`: protected here",
+                "1 statement of other nodes ignored, the last the ban of 192.0.2.1 by `edge-2`: \
+                 protected here",
                 "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );
@@ -257,7 +260,8 @@ mod tests {
         status.error = None;
         assert_eq!(
             plain(line(&status, &now)),
-            "cluster: edge-1, connected to redis://store:6379 since 00:00:00; 0 nodes; 7 bans by other nodes"
+            "cluster: edge-1, connected to redis://store:6379 since 00:00:00; 0 nodes; 7 bans by \
+             other nodes"
         );
     }
 
@@ -284,7 +288,8 @@ mod tests {
         assert_eq!(
             lines(&status),
             [
-                "limits: 12 shares here, divided by 3 nodes every 500ms since 00:00:02, last 1.0s ago"
+                "limits: 12 shares here, divided by 3 nodes every 500ms since 00:00:02, last 1.0s \
+                 ago"
             ]
         );
         status.fallback = Some("the store is unreachable: broken pipe".to_owned());
@@ -292,7 +297,8 @@ mod tests {
         assert_eq!(
             lines(&status),
             [
-                "limits: fallen back since 00:00:02, to at most the limit divided by 3: the store is unreachable: broken pipe; last divided 1.0s ago",
+                "limits: fallen back since 00:00:02, to at most the limit divided by 3: the store \
+                 is unreachable: broken pipe; last divided 1.0s ago",
                 "full: 1 key uses its fixed share of limit/nodes because the share table is full",
             ]
         );

@@ -79,6 +79,7 @@ pub fn roll_back(client: &Client) -> Result<Report, Failure> {
         return Ok(report);
     }
     Ok(report.note(format!(
-        "{main} still has the rejected configuration; it is ignored, also after a restart, until you change it"
+        "{main} still has the rejected configuration; it is ignored, also after a restart, until \
+         you change it"
     )))
 }

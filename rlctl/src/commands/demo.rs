@@ -169,7 +169,14 @@ impl Daemon {
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
         let file = |name: &str| directory.join(name);
         let text = format!(
-            "on_stop = \"detach\"\n{toml}\n[metrics]\nlisten = false\n[paths]\npins = \"{}\"\nstate = \"{}\"\nruntime = \"{}\"\n",
+            "on_stop = \"detach\"\n\
+             {toml}\n\
+             [metrics]\n\
+             listen = false\n\
+             [paths]\n\
+             pins = \"{}\"\n\
+             state = \"{}\"\n\
+             runtime = \"{}\"\n",
             pins.display(),
             file("state").display(),
             file("run").display()

@@ -20,7 +20,8 @@ pub fn without_daemon(failure: Failure, verb: &str) -> Failure {
     }
     let pins = Paths::default().pins;
     failure.hint(format!(
-        "the kernel enforces without a daemon: start it (systemctl start ratelimitd) and repeat `{verb}`, or detach manually: rm -r {} (or the directory in `pins` of [paths])",
+        "the kernel enforces without a daemon: start it (systemctl start ratelimitd) and repeat \
+         `{verb}`, or detach manually: rm -r {} (or the directory in `pins` of [paths])",
         pins.display()
     ))
 }

@@ -177,7 +177,8 @@ mod tests {
         }
         let expected = [
             "14:22:02 dropped 203.0.113.8 (to port 53 from port 1024) on eth0: limited",
-            "14:22:04 dropped 203.0.113.7 (to port 53 from port 1026) on eth0: limited, 3 times since 14:22:01",
+            "14:22:04 dropped 203.0.113.7 (to port 53 from port 1026) on eth0: limited, 3 times \
+             since 14:22:01",
         ];
         let lines = alike.iter().map(|seen| text::drops(seen, &now()));
         let plain = lines.map(|line| anstream::adapter::strip_str(&line).to_string());

@@ -86,7 +86,8 @@ fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Fa
     if tables.is_empty() {
         let error = format!("no quota of {name} recorded in this period");
         let hint = format!(
-            "add it to `watch` in [history], watch = [\"{name}\"], then `rlctl reload`; recording starts then"
+            "add it to `watch` in [history], watch = [\"{name}\"], then `rlctl reload`; recording \
+             starts then"
         );
         return Err(Failure::refused(error).hint(hint));
     }

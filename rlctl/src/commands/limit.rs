@@ -62,7 +62,8 @@ pub fn rm(
     if answer.value.removed > 0 {
         let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
         let text = format!(
-            "removed the runtime limits of {whose}{whereabouts}; the configuration applies again{reset}{}",
+            "removed the runtime limits of {whose}{whereabouts}; the configuration applies \
+             again{reset}{}",
             in_force(&[], answer.value.limits.as_ref()),
         );
         return Ok(Report::new(answer, text));

@@ -86,7 +86,8 @@ pub fn unsaid(list: &ListView) -> Option<String> {
     let number = phrase::count(list.connected_unsaid, "entry does", "entries do");
     let (name, warning) = (printable(&list.name), styled(WARNING, "connected networks"));
     Some(format!(
-        "list {name}: {number} not apply to {warning}: set connected = \"exempt\" or \"include\" in [list.{name}]"
+        "list {name}: {number} not apply to {warning}: set connected = \"exempt\" or \"include\" \
+         in [list.{name}]"
     ))
 }
 

@@ -74,7 +74,10 @@ mod tests {
         };
         assert_eq!(
             sentences("reloaded ", &reloaded),
-            "reloaded a.toml: 1 change\n  list x: not taken: l:2:1: no\n    2 | bad\n      | ^^^ write"
+            "reloaded a.toml: 1 change\n  \
+             list x: not taken: l:2:1: no\n    \
+             2 | bad\n      \
+             | ^^^ write"
         );
     }
 }

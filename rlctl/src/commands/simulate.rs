@@ -99,7 +99,10 @@ fn own_rule(interface: &Interface) -> Option<String> {
     let has_rule = interface.policy.is_some() || interface.node.is_some() || interface.observe;
     has_rule.then(|| {
         let name = printable(&interface.name);
-        format!("packets are judged as on an interface without `policy`, `node` and `observe`; those of {name} are ignored")
+        format!(
+            "packets are judged as on an interface without `policy`, `node` and `observe`; those \
+             of {name} are ignored"
+        )
     })
 }
 

@@ -252,21 +252,24 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
             let left = phrase::span(now.timestamp(), until);
             let pending = styled(WARNING, "not confirmed");
             format!(
-                "{pending}: {file} is active for {left}; `rlctl confirm` keeps it, `rlctl rollback` restores the previous one"
+                "{pending}: {file} is active for {left}; `rlctl confirm` keeps it, `rlctl \
+                 rollback` restores the previous one"
             )
         }
         TrialOutcome::RolledBack { at } => {
             let rolled_back = styled(WARNING, "rolled back");
             let at = phrase::moment(at, now);
             format!(
-                "{rolled_back} at {at}: running the previous configuration; edit {main} to change it"
+                "{rolled_back} at {at}: running the previous configuration; edit {main} to change \
+                 it"
             )
         }
         TrialOutcome::Confirmed { at } => {
             let different = styled(WARNING, "confirmed");
             let at = phrase::moment(at, now);
             format!(
-                "{different} at {at}: running {file}; {main} differs. Make it permanent: cp {file} {main}"
+                "{different} at {at}: running {file}; {main} differs. Make it permanent: cp {file} \
+                 {main}"
             )
         }
     }
@@ -286,7 +289,9 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     let aside = phrase::count(status.aside, "damaged database", "damaged databases");
     match &status.damaged {
         Some(damaged) => Some(format!(
-            "{} at startup: {}\nmoved to {}; all bans and allows of the kernel were recovered, limits set at runtime are lost",
+            "{} at startup: {}\n\
+             moved to {}; all bans and allows of the kernel were recovered, limits set at runtime \
+             are lost",
             styled(BAD, "the database was damaged"),
             printable(&damaged.error),
             printable(&damaged.file)

@@ -46,11 +46,13 @@ pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result
     let is_open = answer.value.limits.iter().any(|it| it.at_least);
     let percentile = answer.value.percentile;
     let mut report = Report::new(answer, text).note(format!(
-        "traffic per source and window since {since}; AT is the usage that {percentile} % of windows do not exceed"
+        "traffic per source and window since {since}; AT is the usage that {percentile} % of \
+         windows do not exceed"
     ));
     if is_open {
         report = report.note(
-            "`at least` means that windows reached the limit: raise it, if you like with observe = true, and measure again",
+            "`at least` means that windows reached the limit: raise it, if you like with observe = \
+             true, and measure again",
         );
     }
     Ok(report)

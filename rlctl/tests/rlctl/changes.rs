@@ -55,7 +55,8 @@ fn ban_sends_a_long_list_from_stdin_in_parts_and_says_so() {
     );
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "note: sent as 2 requests of up to 1000 prefixes; each request succeeds or fails as a whole\n"
+        "note: sent as 2 requests of up to 1000 prefixes; each request succeeds or fails as a \
+         whole\n"
     );
     assert_eq!(daemon.requests().len(), 2);
 }
@@ -153,7 +154,8 @@ fn unban_names_the_lists_that_still_ban() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1","192.0.2.2"]}"#,
             stdout: "unbanned 192.0.2.1",
-            stderr: "note: 192.0.2.1 stays banned by the lists drop and edrop\nnote: 192.0.2.2 stays banned by the list drop",
+            stderr: "note: 192.0.2.1 stays banned by the lists drop and edrop\n\
+                     note: 192.0.2.2 stays banned by the list drop",
             code: 0,
         },
     );
@@ -166,7 +168,8 @@ fn unban_names_the_lists_that_still_ban() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.2 is banned by the list drop\nhint: to let it pass: rlctl allow add 192.0.2.2",
+            stderr: "error: 192.0.2.2 is banned by the list drop\n\
+                     hint: to let it pass: rlctl allow add 192.0.2.2",
             code: 1,
         },
     );
@@ -192,7 +195,8 @@ fn unban_names_the_bans_of_wider_prefixes() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
             stdout: "unbanned 192.0.2.1",
-            stderr: "note: 192.0.2.1 stays banned by the ban of 192.0.2.0/24 (detected) and the list drop",
+            stderr: "note: 192.0.2.1 stays banned by the ban of 192.0.2.0/24 (detected) and the \
+                     list drop",
             code: 0,
         },
     );
@@ -205,7 +209,8 @@ fn unban_names_the_bans_of_wider_prefixes() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\nhint: to let it pass: rlctl allow add 192.0.2.1",
+            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\n\
+                     hint: to let it pass: rlctl allow add 192.0.2.1",
             code: 1,
         },
     );
@@ -256,7 +261,8 @@ fn allow_rm_says_who_is_off_the_list() {
         &Expected {
             request,
             stdout: "",
-            stderr: "error: 192.0.2.10 is not on the allow list\nhint: see `rlctl check 192.0.2.10`",
+            stderr: "error: 192.0.2.10 is not on the allow list\n\
+                     hint: see `rlctl check 192.0.2.10`",
             code: 1,
         },
     );
@@ -302,7 +308,8 @@ fn limit_set_sends_each_amount_with_its_window() {
             r#"{"packets":1000,"per":"1s","algorithm":"fixed-window"},"#,
             r#"{"bytes":50000000,"per":"1m","algorithm":"token-bucket","burst":100000000}],"observe":false,"seconds":null,"reason":null}"#
         ),
-        "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m (token-bucket, burst 100MB), forever",
+        "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m (token-bucket, burst \
+         100MB), forever",
     );
 }
 
@@ -418,7 +425,8 @@ fn limit_rm_says_whether_there_was_a_limit() {
         &Expected {
             request: r#"DELETE /v1/limits {"prefix":null}"#,
             stdout: "",
-            stderr: "error: the default policy has no runtime limits\nhint: see `rlctl list limits`",
+            stderr: "error: the default policy has no runtime limits\n\
+                     hint: see `rlctl list limits`",
             code: 1,
         },
     );
@@ -441,7 +449,9 @@ fn reload_says_what_is_different() {
     check_call(
         "reload",
         reloaded(&["allow: 192.0.2.10 added", "interface eth1: removed"]),
-        "reloaded /etc/ratelimit/config.toml: 2 changes\n  allow: 192.0.2.10 added\n  interface eth1: removed",
+        "reloaded /etc/ratelimit/config.toml: 2 changes\n  \
+         allow: 192.0.2.10 added\n  \
+         interface eth1: removed",
     );
 }
 

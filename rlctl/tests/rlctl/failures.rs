@@ -18,12 +18,14 @@ use crate::{
 fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
     check_usage(
         &["ban", "10.0.0.1/24"],
-        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?\n\
+        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or \
+         10.0.0.1?\n\
          hint: add `--network` to mean 10.0.0.0/24",
     );
     check_usage(
         &["limit", "rm", "--prefix", "10.0.0.1/24"],
-        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or \
+         10.0.0.1?",
     );
 }
 
@@ -69,7 +71,8 @@ fn an_amount_without_its_window_is_a_usage_error() {
 fn a_number_of_packets_has_no_unit() {
     check_usage(
         &["limit", "set", "--packets", "5k", "--per", "1s"],
-        "error: invalid value '5k' for '--packets <N>': `5k` is no number of packets: write for example 5000 or 5_000\n\n\
+        "error: invalid value '5k' for '--packets <N>': `5k` is no number of packets: write for \
+         example 5000 or 5_000\n\n\
          For more information, try '--help'.",
     );
 }
@@ -79,7 +82,8 @@ fn check_asks_about_an_address() {
     for (text, why) in [
         (
             "198.51.100.0/24",
-            "a prefix is no address: write one, such as 198.51.100.0; `rlctl list bans --within 198.51.100.0/24` shows its bans",
+            "a prefix is no address: write one, such as 198.51.100.0; `rlctl list bans --within \
+             198.51.100.0/24` shows its bans",
         ),
         (
             "1.2.3.400",
@@ -89,7 +93,8 @@ fn check_asks_about_an_address() {
         check_usage(
             &["check", text],
             &format!(
-                "error: invalid value '{text}' for '<IP>': {why}\n\nFor more information, try '--help'."
+                "error: invalid value '{text}' for '<IP>': {why}\n\n\
+                 For more information, try '--help'."
             ),
         );
     }
@@ -100,7 +105,8 @@ fn what_selects_bans_selects_no_allows_and_limits() {
     for kind in ["allows", "limits"] {
         check_usage(
             &["list", kind, "--within", "192.0.2.0/24"],
-            "error: --within, --origin, --reason-contains and --ending select bans: use them with `rlctl list bans`",
+            "error: --within, --origin, --reason-contains and --ending select bans: use them with \
+             `rlctl list bans`",
         );
     }
 }
@@ -197,7 +203,8 @@ fn no_socket_ends_with_4() {
             request: "",
             stdout: "",
             stderr: "error: no daemon on $DIR/control.sock: the socket does not exist\n\
-                     hint: is ratelimitd running? systemctl status ratelimitd; it listens on /run/ratelimit/control.sock unless [paths] names another directory",
+                     hint: is ratelimitd running? systemctl status ratelimitd; it listens on \
+                     /run/ratelimit/control.sock unless [paths] names another directory",
             code: 4,
         },
     );
@@ -209,8 +216,9 @@ fn without_a_daemon_detach_and_pass_all_name_another_way() {
         let words: Vec<&str> = verb.split(' ').collect();
         let stderr = format!(
             "error: no daemon on $DIR/control.sock: the socket does not exist\n\
-             hint: the kernel enforces without a daemon: start it (systemctl start ratelimitd) and repeat `rlctl {verb}`, \
-             or detach manually: rm -r /sys/fs/bpf/ratelimit (or the directory in `pins` of [paths])"
+             hint: the kernel enforces without a daemon: start it (systemctl start ratelimitd) and \
+             repeat `rlctl {verb}`, or detach manually: rm -r /sys/fs/bpf/ratelimit (or the \
+             directory in `pins` of [paths])"
         );
         let expected = Expected {
             request: "",
@@ -230,7 +238,8 @@ fn a_daemon_that_hangs_up_ends_with_4() {
         &Expected {
             request: "POST /v1/detach",
             stdout: "",
-            stderr: "error: the daemon closed the connection on $DIR/control.sock: connection closed before message completed\n\
+            stderr: "error: the daemon closed the connection on $DIR/control.sock: connection \
+                     closed before message completed\n\
                      hint: the change may have been made: see `rlctl list`",
             code: 4,
         },
@@ -340,7 +349,10 @@ fn config_check_needs_no_daemon() {
             &[],
         )
     };
-    let right = "[[interface]]\nname = \"eth0\"\n\n[policy.default]\nlimits = [{ packets = 5, per = \"1s\" }]\n";
+    let right = "[[interface]]\n\
+                 name = \"eth0\"\n\n\
+                 [policy.default]\n\
+                 limits = [{ packets = 5, per = \"1s\" }]\n";
     let output = file("right.toml", right);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stdout = String::from_utf8(output.stdout).unwrap();

@@ -84,7 +84,11 @@ fn what_a_subscriber_pays_with_is_neither_an_argument_nor_shown() {
     let seen = directory.path().join("seen");
     let curl = directory.path().join("curl");
     let script = format!(
-        "#!/bin/sh\necho \"$@\" > {0}.arguments\ncat > {0}.stdin\necho 'curl: (6) no https://u:pass@h/a?key=token' >&2\nexit 6\n",
+        "#!/bin/sh\n\
+         echo \"$@\" > {0}.arguments\n\
+         cat > {0}.stdin\n\
+         echo 'curl: (6) no https://u:pass@h/a?key=token' >&2\n\
+         exit 6\n",
         seen.display()
     );
     fs::write(&curl, script).unwrap();
@@ -131,7 +135,13 @@ fn config(directory: &Path, url: &str) -> std::path::PathBuf {
     let config = directory.join("config.toml");
     let file = directory.join("drop.txt");
     let toml = format!(
-        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = \"{}\"\nurl = \"{url}\"\n",
+        "[[interface]]\n\
+         name = \"eth0\"\n\
+         [policy.default]\n\
+         limits = []\n\
+         [list.drop]\n\
+         file = \"{}\"\n\
+         url = \"{url}\"\n",
         file.display()
     );
     fs::write(&config, toml).unwrap();
@@ -157,7 +167,12 @@ fn succeeded(output: &Output) -> String {
 fn ok(text: &str, modified: &str) -> String {
     let length = text.len();
     format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nlast-modified: {modified}\r\netag: \"{modified}\"\r\n\r\n{text}"
+        "HTTP/1.1 200 OK\r\n\
+         content-length: {length}\r\n\
+         last-modified: {modified}\r\n\
+         etag: \"{modified}\"\r\n\
+         \r\n\
+         {text}"
     )
 }
 

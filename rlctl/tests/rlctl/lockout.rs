@@ -64,7 +64,8 @@ fn protected_addresses_stand_with_their_reasons() {
         ]),
         "GET /v1/protected",
         "\
-PREFIX        REASON                                                          EXEMPT FROM A WIDER BAN
+PREFIX        REASON                                                          EXEMPT FROM A WIDER \
+    BAN
 127.0.0.0/8   the loopback of this host                                       no
 198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes",
     );
@@ -271,7 +272,8 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
         &Expected {
             request: "POST /v1/confirm",
             stdout: "confirmed /root/new.toml",
-            stderr: "note: /etc/ratelimit/config.toml differs; `rlctl confirm --save` writes /root/new.toml there",
+            stderr: "note: /etc/ratelimit/config.toml differs; `rlctl confirm --save` writes \
+                     /root/new.toml there",
             code: 0,
         },
     );
@@ -354,7 +356,8 @@ fn status_tells_of_all_three() {
     }
     let text = reported(&status(TrialOutcome::RolledBack { at: past }));
     let line = format!(
-        "rolled back at {past_reported}: running the previous configuration; edit /etc/ratelimit/config.toml"
+        "rolled back at {past_reported}: running the previous configuration; edit \
+         /etc/ratelimit/config.toml"
     );
     assert!(text.contains(&line), "{text}");
     let text = reported(&status(TrialOutcome::Confirmed { at: past }));

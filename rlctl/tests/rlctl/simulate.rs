@@ -51,7 +51,9 @@ FROM  PACKETS  PASSED  DROPPED  OBSERVED  REFUSED
   0s        6       5        1         0  ####
   1s        5       4        1         0  ####
 ";
-    let stderr = "note: 11 packets were truncated by the capture; they count with their length on the wire\nnote: 1 packet is out of order and was judged by its own time\n";
+    let stderr = "note: 11 packets were truncated by the capture; they count with their length on \
+                  the wire\n\
+                  note: 1 packet is out of order and was judged by its own time\n";
     for format in [pcap(), pcapng()] {
         fs::write(files.path().join("capture"), format).unwrap();
         check(
@@ -187,7 +189,13 @@ fn a_capture_that_is_cut_is_simulated_up_to_there_and_ends_with_1() {
             "it is cut at byte {end}, in the middle of packet {}",
             packets + 1
         );
-        assert!(stderr.ends_with(&format!("error: capture ends early: {error}\nhint: the result covers the {packets} packets before that\n")), "{stderr}");
+        assert!(
+            stderr.ends_with(&format!(
+                "error: capture ends early: {error}\n\
+                 hint: the result covers the {packets} packets before that\n"
+            )),
+            "{stderr}"
+        );
         assert_eq!(code, 1);
         let (stdout, stderr, code) =
             run(&files, &["capture", "--config", "new.toml", "--json"], b"");
@@ -223,12 +231,14 @@ fn what_cannot_be_simulated_is_refused_with_nothing_on_stdout() {
         ),
         (
             &["compressed", "--config", "new.toml"],
-            "error: cannot read any packet of compressed: it is compressed with gzip: write `gzip -dc CAPTURE | rlctl simulate - ...`\n",
+            "error: cannot read any packet of compressed: it is compressed with gzip: write `gzip \
+             -dc CAPTURE | rlctl simulate - ...`\n",
             1,
         ),
         (
             &["new.toml", "--config", "new.toml"],
-            "error: cannot read any packet of new.toml: it is neither pcap nor pcapng (first bytes 5b 5b 69 6e); convert it with `editcap -F pcap CAPTURE NEW`\n",
+            "error: cannot read any packet of new.toml: it is neither pcap nor pcapng (first bytes \
+             5b 5b 69 6e); convert it with `editcap -F pcap CAPTURE NEW`\n",
             1,
         ),
         (
@@ -322,7 +332,11 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     let files = files(&pcap());
     fs::write(
         files.path().join("small.toml"),
-        format!("{NEW}[source]\ncapacity = 1024\nnew_sources = {{ count = 100_000, per = \"1s\", over_budget = \"drop\" }}\n"),
+        format!(
+            "{NEW}[source]\n\
+             capacity = 1024\n\
+             new_sources = {{ count = 100_000, per = \"1s\", over_budget = \"drop\" }}\n"
+        ),
     )
     .unwrap();
     let frames = (0..1025_u16).map(|number| {
@@ -331,7 +345,8 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     });
     let capture = [header(), frames.collect::<Vec<_>>().concat()].concat();
     let (_, stderr, _) = run(&files, &["-", "--config", "small.toml"], &capture);
-    let note = "note: the capture has 1025 sources, and there is room for 1024 of a family (`[source] capacity`): 1 time";
+    let note = "note: the capture has 1025 sources, and there is room for 1024 of a family \
+                (`[source] capacity`): 1 time";
     assert!(stderr.contains(note), "{stderr}");
 }
 

@@ -117,7 +117,8 @@ pub fn daemon_of(arguments: &str, answer: &Value) -> Daemon {
 pub fn verbs() -> Vec<(&'static str, Value)> {
     let limit = json!({"packets": 1000, "per": "1s", "algorithm": "fixed-window"});
     let bucket = json!({"bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000, "match": "tcp-syn"});
-    let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "by": "root", "origin": "manual"});
+    let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login \
+                                                                                        flood", "by": "root", "origin": "manual"});
     let allow = json!({"prefix": "192.0.2.10", "until": null, "since": SINCE, "reason": "monitoring", "by": "root", "origin": "manual"});
     let policy = json!({"name": "default", "prefixes": [], "limits": [limit, bucket], "observe": false, "origin": "config",
         "ban": {"after": 5000, "within": "10s", "for": "10m", "factor": 2, "max": "24h", "unverified": "limit"}});
@@ -133,7 +134,10 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
                 "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null},
                 "interfaces": [{"name": "eth0", "attached": true, "mode_wanted": "auto", "mode": "native"}],
                 "maps": [{"name": "SOURCES_V4", "entries": 1200, "capacity": 262_144, "memory_bytes": 35_651_584}],
-                "database": {"damaged": null, "aside": 0, "left_out": [{"policy": "10.0.0.0/8", "error": "there are too many"}]}}),
+                "database": {"damaged": null, "aside": 0, "left_out": [{"policy": "10.0.0.0/8", "error": "there \
+                                                                                                          are \
+                                                                                                          too \
+                                                                                                          many"}]}}),
         ),
         ("ban 203.0.113.7 --reason scanner", changed(1, 0)),
         ("unban 203.0.113.7", changed(0, 1)),
@@ -158,7 +162,8 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             "check 203.0.113.7",
             json!({"address": "203.0.113.7", "source": "203.0.113.7", "action": "drop", "reason": "banned", "rule": "203.0.113.7",
             "until": null, "ban": ban, "policy": "default", "limits": [state], "refused_packets": 12, "refused_last": SINCE,
-            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "by": "root",
+            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login \
+                                                                                                             flood", "by": "root",
                 "origin": "manual", "decides": true}]}),
         ),
         (
@@ -198,11 +203,14 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "reload",
-            json!({"files": ["/etc/ratelimit/config.toml"], "changes": ["policy default: 500 packets per 1s became 1000 packets per 1s"]}),
+            json!({"files": ["/etc/ratelimit/config.toml"], "changes": ["policy default: 500 \
+                                                                         packets per 1s became \
+                                                                         1000 packets per 1s"]}),
         ),
         (
             "config show --with-origin",
-            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]", "origin": "runtime", "by": "root"},
+            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", \
+                                                                   packets = 5, per = \"1s\" }]", "origin": "runtime", "by": "root"},
             {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
             {"key": "clock", "value": "\"auto\"", "origin": "default"}]),
         ),

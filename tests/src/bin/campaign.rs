@@ -78,7 +78,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             spread,
         } = outcome;
         eprintln!(
-            "seed {seed}: {}, {lasted:?}: {:.0} % of the bound, told after {told:.2?}, together again after {back:.2?}, changes on all nodes after {spread:.2?}",
+            "seed {seed}: {}, {lasted:?}: {:.0} % of the bound, told after {told:.2?}, together \
+             again after {back:.2?}, changes on all nodes after {spread:.2?}",
             failure.name(),
             part * 100.0
         );
@@ -158,7 +159,8 @@ fn table(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         kinds.entry(outcome.failure).or_default().push(outcome);
     }
-    let mut text = "| failure, up to 4 s | times | admitted of the bound, most | told after, s, most | limits divided again after, s, median | most |\n\
+    let mut text = "| failure, up to 4 s | times | admitted of the bound, most | told after, s, \
+                    most | limits divided again after, s, median | most |\n\
                     |---|---|---|---|---|---|\n"
         .to_owned();
     for (failure, outcomes) in kinds {

@@ -49,8 +49,9 @@ pub fn cell_names(cell: &Cell) -> [String; 4] {
 /// Describes the result of increments by two CPUs in a sentence.
 pub fn increments(increments: &Increments) -> String {
     format!(
-        "{} packets of one source from two CPUs at once, in {:.1} s: {} were admitted. {} were refused because the other CPU \
-         changed the word at every try. The word says {}. {} increments were lost.\n",
+        "{} packets of one source from two CPUs at once, in {:.1} s: {} were admitted. {} were \
+         refused because the other CPU changed the word at every try. The word says {}. {} \
+         increments were lost.\n",
         grouped(increments.sent),
         increments.elapsed.as_secs_f64(),
         grouped(increments.admitted),

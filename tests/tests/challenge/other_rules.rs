@@ -53,8 +53,14 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let toml = |prefer: &str| {
         let source = "limits = [{ packets = 300, per = \"1h\" }]";
         generic(&format!(
-            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\nmethod = \"syncookie\"\n\
-             [node]\n{prefer}\nlimits = [{{ packets = {LIMIT}, per = \"1h\" }}]\n"
+            "[policy.default]\n\
+             {source}\n\
+             [challenge.tcp]\n\
+             when = \"always\"\n\
+             method = \"syncookie\"\n\
+             [node]\n\
+             {prefer}\n\
+             limits = [{{ packets = {LIMIT}, per = \"1h\" }}]\n"
         ))
     };
     let lab = lab();

@@ -52,7 +52,13 @@ impl Daemon {
         let toml = toml.replace("$DIR", directory.path().to_str().unwrap());
         let state = directory.path().display();
         let whole = format!(
-            "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n{toml}\n[paths]\nstate = \"{state}\"\n"
+            "[[interface]]\n\
+             name = \"eth0\"\n\
+             [policy.default]\n\
+             limits = []\n\
+             {toml}\n\
+             [paths]\n\
+             state = \"{state}\"\n"
         );
         fs::write(directory.path().join("config.toml"), whole).unwrap();
         let config = config::load(&directory.path().join("config.toml")).unwrap();

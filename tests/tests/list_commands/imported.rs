@@ -2,7 +2,10 @@
 
 use super::*;
 
-const DROP: &str = "; Spamhaus DROP List 2026/10/08\n1.10.16.0/20 ; SBL256894\n1.10.16.0/24 ; SBL1\n1.19.0.0/16 ; SBL434604\n";
+const DROP: &str = "; Spamhaus DROP List 2026/10/08\n\
+                    1.10.16.0/20 ; SBL256894\n\
+                    1.10.16.0/24 ; SBL1\n\
+                    1.19.0.0/16 ; SBL434604\n";
 
 #[test]
 fn a_list_is_imported_and_replaced() {
@@ -11,7 +14,9 @@ fn a_list_is_imported_and_replaced() {
         &daemon.rlctl(&["import", "$DIR/drop.txt", "--list", "spamhaus"], ""),
         0,
         "list:spamhaus: +2 -0 =0",
-        "note: format Spamhaus DROP text; covers 69632 public addresses of IPv4 (less than 0.01 %)\nnote: 1 entry inside a wider one merged",
+        "note: format Spamhaus DROP text; covers 69632 public addresses of IPv4 (less than 0.01 \
+         %)\n\
+         note: 1 entry inside a wider one merged",
     );
     assert_eq!(daemon.entries(), "1.10.16.0/20 1.19.0.0/16");
     check(
@@ -40,7 +45,8 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
         &daemon.rlctl(&import, ""),
         0,
         "bans: +1 -0 ~1 =0",
-        "note: format plain; covers 2 public addresses of IPv4 (less than 0.01 %)\nnote: 2 existing bans last longer and were kept",
+        "note: format plain; covers 2 public addresses of IPv4 (less than 0.01 %)\n\
+         note: 2 existing bans last longer and were kept",
     );
     let bans = daemon.rlctl(&["--json", "list", "bans"], "").stdout;
     let bans: Vec<ratelimit_core::api::Ban> = serde_json::from_str(&bans).unwrap();
@@ -61,7 +67,9 @@ fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
         &daemon.rlctl(&["import", "$DIR/list"], ""),
         2,
         "",
-        "error: $DIR/list:2:1: host bits are set in `10.0.0.1/8`\n2 | 10.0.0.1/8 # home\n  | ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1\n\
+        "error: $DIR/list:2:1: host bits are set in `10.0.0.1/8`\n\
+         2 | 10.0.0.1/8 # home\n  \
+         | ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1\n\
          hint: nothing was imported; fix them, or skip them with --skip-bad or skip_bad = true",
     );
     assert_eq!(daemon.entries(), "");
@@ -88,7 +96,8 @@ fn a_list_that_covers_too_much_is_taken_only_when_it_is_meant() {
             1,
             "",
             "error: the list a covers 14.8 % of IPv4, more than 1/64\n\
-             hint: nothing was imported; check the list, and if it is right: --allow-wide, or allow_wide = true",
+             hint: nothing was imported; check the list, and if it is right: --allow-wide, or \
+             allow_wide = true",
         );
     }
     let grown = daemon.rlctl(&import, "198.18.0.0/16\n");

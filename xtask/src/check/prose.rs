@@ -239,7 +239,14 @@ mod tests {
 
     #[test]
     fn sentences_end_at_their_marks_and_with_their_blocks() {
-        let text = "# A heading of four words\n\nOne sentence has four words. Another one\nhas two lines.\n- too short\n- an item of five words\n```\ncode is not read at all\n```\n";
+        let text = "# A heading of four words\n\n\
+                    One sentence has four words. Another one\n\
+                    has two lines.\n\
+                    - too short\n\
+                    - an item of five words\n\
+                    ```\n\
+                    code is not read at all\n\
+                    ```\n";
         let found = sentences(text, "page").unwrap();
         let found: Vec<_> = found.iter().map(|it| it.text.as_str()).collect();
         let expected = [

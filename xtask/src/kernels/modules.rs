@@ -38,7 +38,8 @@ pub fn behind(guest: &Path, package: &str, directory: &Path) -> Result<PathBuf> 
         let mut copy = process::in_root("sh");
         copy.args([
             "-c",
-            "if test -f \"$0\"; then cp \"$0\" \"$1\"; elif test -f \"$0.xz\"; then xz -dc \"$0.xz\" > \"$1\"; fi",
+            "if test -f \"$0\"; then cp \"$0\" \"$1\"; elif test -f \"$0.xz\"; then xz -dc \
+             \"$0.xz\" > \"$1\"; fi",
         ])
         .args([&path, &copied]);
         process::output(&mut copy)?;

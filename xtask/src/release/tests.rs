@@ -159,7 +159,11 @@ fn package(root: &Path, version: &str) {
     fs::create_dir_all(files.join("DEBIAN")).unwrap();
     fs::create_dir_all(root.join("target/package")).unwrap();
     let control = format!(
-        "Package: ratelimit\nVersion: {version}\nArchitecture: all\nMaintainer: Jane <jane@example.org>\nDescription: limits\n"
+        "Package: ratelimit\n\
+         Version: {version}\n\
+         Architecture: all\n\
+         Maintainer: Jane <jane@example.org>\n\
+         Description: limits\n"
     );
     fs::write(files.join("DEBIAN/control"), control).unwrap();
     let mut build = Command::new("dpkg-deb");

@@ -94,7 +94,8 @@ fn fetch(packages: &[&str], directory: &Path) -> Result<()> {
         .current_dir(&download)
         .args([
             "-c",
-            "apt-get download \"$@\" && for file in ./*.deb; do dpkg-deb -x \"$file\" . || exit 1; done",
+            "apt-get download \"$@\" && for file in ./*.deb; do dpkg-deb -x \"$file\" . || exit 1; \
+             done",
             "fetch",
         ])
         .args(packages);

@@ -63,7 +63,8 @@ fn what_is_no_capture_is_told_by_its_first_bytes() {
     check(b"", "it is empty");
     check(
         b"PK\x03\x04 and more",
-        "it is neither pcap nor pcapng (first bytes 50 4b 03 04); convert it with `editcap -F pcap CAPTURE NEW`",
+        "it is neither pcap nor pcapng (first bytes 50 4b 03 04); convert it with `editcap -F pcap \
+         CAPTURE NEW`",
     );
     check(
         b"\x1f\x8b\x08\x00",
@@ -136,7 +137,8 @@ fn a_resolution_that_no_number_holds_is_damage() {
     let file = [order.section(), order.interface(1, 0, &[(9, &[127])])];
     check(
         &file.concat(),
-        "it is damaged at byte 28, behind 0 packets: an interface has an unsupported time resolution",
+        "it is damaged at byte 28, behind 0 packets: an interface has an unsupported time \
+         resolution",
     );
 }
 

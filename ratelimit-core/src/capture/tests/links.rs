@@ -69,8 +69,9 @@ fn a_frame_has_at_least_the_bytes_that_were_captured() {
 fn other_kinds_are_refused_by_name() {
     let refusal = |name: &str| {
         Err(format!(
-            "its packets are {name}, and only those of Ethernet, Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures are understood; \
-             write `editcap -L -C BYTES -T rawip CAPTURE NEW` with the length of the headers before IP, and read NEW"
+            "its packets are {name}, and only those of Ethernet, Linux cooked, loopback, PPP, \
+             Cisco HDLC and raw IP captures are understood; write `editcap -L -C BYTES -T rawip \
+             CAPTURE NEW` with the length of the headers before IP, and read NEW"
         ))
     };
     check(

@@ -66,7 +66,8 @@ impl StoreError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Syntax => {
-                "write \"redis://HOST:6379\", \"rediss://USER:PASSWORD@HOST:6379/0\", or the socket, \"/run/redis/redis-server.sock\""
+                "write \"redis://HOST:6379\", \"rediss://USER:PASSWORD@HOST:6379/0\", or the \
+                 socket, \"/run/redis/redis-server.sock\""
             }
             Self::Query => {
                 "write \"redis+sentinel://HOST1:26379,HOST2:26379/mymaster?sentinel=USER:PASSWORD\""

@@ -59,7 +59,8 @@ pub fn check_interfaces(interfaces: &[Option<Located>], policies: &[Policy], rep
         } else if drops(DEFAULT) && name != DEFAULT {
             Problem::new(
                 format!(
-                    "[policy.default] drops every packet, also where an interface has [policy.{name}]"
+                    "[policy.default] drops every packet, also where an interface has \
+                     [policy.{name}]"
                 ),
                 "remove `policy` here, and give that policy `sources`",
             )
@@ -83,7 +84,8 @@ pub fn warn(document: &Document, config: &Config, warnings: &Report) {
         || lists.any(|list| list.action == Action::Allow);
     if !lets_in {
         let message = "[policy.default] drops every packet, and nothing lets a source in";
-        let hint = "add sources to [allow], or to another policy: your own address, gateways and resolvers (`rlctl list protected`)";
+        let hint = "add sources to [allow], or to another policy: your own address, gateways and \
+                    resolvers (`rlctl list protected`)";
         warnings.add(&default.spot, Problem::new(message, hint));
     }
 }

@@ -251,10 +251,14 @@ proptest! {
             format!("[source]\nipv4_prefix = {ipv4}\nipv6_prefix = {ipv6}\ncapacity = {capacity}"),
             format!("[policy.default]\nlimits = [{}]", default.join(", ")),
         ];
-        toml.extend(interfaces.iter().map(|name| format!("[[interface]]\nname = {name:?}\nmode = {mode:?}")));
+        toml.extend(interfaces.iter().map(|name| format!("[[interface]]\n\
+                                                          name = {name:?}\n\
+                                                          mode = {mode:?}")));
         toml.extend(policies.iter().enumerate().map(|(index, (name, limits))| {
             let limits = limits.join(", ");
-            format!("[policy.{name}]\nlimits = [{limits}]\nsources = [\"10.{index}.0.0/16\", \"2001:db8:{index}::/48\"]")
+            format!("[policy.{name}]\n\
+                     limits = [{limits}]\n\
+                     sources = [\"10.{index}.0.0/16\", \"2001:db8:{index}::/48\"]")
         }));
         let config = load_text(&toml.join("\n"));
         prop_assert_eq!(config.interfaces.len(), interfaces.len());
@@ -284,7 +288,9 @@ fn limit_text() -> impl Strategy<Value = String> {
 /// A good file with a piece replaced by something else.
 fn damaged() -> impl Strategy<Value = String> {
     let good = format!(
-        "{MINIMAL}[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = [{{ bytes = \"1MB\", per = \"1s\" }}]\n"
+        "{MINIMAL}[policy.a]\n\
+         sources = [\"10.0.0.0/8\"]\n\
+         limits = [{{ bytes = \"1MB\", per = \"1s\" }}]\n"
     );
     let pieces = string_regex("[a-z0-9\\[\\]{}=\"'.,\n\t #äé\u{1F600}\r-]{0,6}").unwrap();
     (0..good.len(), 0usize..9, pieces).prop_map(move |(start, length, piece)| {

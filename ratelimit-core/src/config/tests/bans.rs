@@ -8,7 +8,8 @@ fn a_policy_says_when_it_bans() {
         r#"{ after = 5000, within = "10s", for = "10m", factor = 3, max = "2h", unverified = "ban" }"#,
     ));
     let ban = config.default_policy.ban.unwrap();
-    let expected = "5000 drops within 10s: banned for 10m, then 3 times as long, up to 2h, unverified sources too";
+    let expected = "5000 drops within 10s: banned for 10m, then 3 times as long, up to 2h, \
+                    unverified sources too";
     assert_eq!(ban.to_string(), expected);
     assert!(ban.compile().bans_unverified());
     assert_eq!(config.bans_per_minute.get(), 1000);

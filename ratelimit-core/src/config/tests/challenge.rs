@@ -33,7 +33,12 @@ fn sources_are_challenged_where_it_is_written() {
 #[test]
 fn what_is_wrong_of_a_challenge_is_told_with_what_to_write() {
     check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"over 0 syn/s\"\nfor = \"25h\"\nanswers_per_second = 0\nper = 1\nmethod = \"cookie\"\n",
+        "[challenge.tcp]\n\
+         when = \"over 0 syn/s\"\n\
+         for = \"25h\"\n\
+         answers_per_second = 0\n\
+         per = 1\n\
+         method = \"cookie\"\n",
         r#"config.toml:9:8: `when` is `over 0 syn/s`: 0 is out of range
 9 | when = "over 0 syn/s"
   |        ^^^^^^^^^^^^^^ write a number from 1 to 16777215, or "always"
@@ -83,7 +88,8 @@ fn connections_to_some_destinations_and_ports_are_challenged_where_it_is_written
         challenge("destinations = [\"198.51.100.7\", \"2001:db8::/64\"]\nports = [443, 8443]");
     assert_eq!(
         both.to_string(),
-        "always to 198.51.100.7, 2001:db8::/64, ports 443, 8443, by rst, for 10m, at most 1000000 answers a second"
+        "always to 198.51.100.7, 2001:db8::/64, ports 443, 8443, by rst, for 10m, at most 1000000 \
+         answers a second"
     );
     let catalogue = Catalogue::default();
     let is_of = |to: &str, port| syn(Some(to), Some(port)).is_challenged(&both, &catalogue);
@@ -120,7 +126,8 @@ fn syns_of_some_classes_are_challenged_where_it_is_written() {
     let web = config("classes = [\"web\"]\ndestinations = [\"198.51.100.7\"]");
     assert_eq!(
         web.challenge.as_ref().unwrap().to_string(),
-        "over 9 syn/s of class web to 198.51.100.7, by rst, for 10m, at most 1000000 answers a second"
+        "over 9 syn/s of class web to 198.51.100.7, by rst, for 10m, at most 1000000 answers a \
+         second"
     );
     for (to, port, expected) in [
         (Some("198.51.100.7"), Some(85), true),
@@ -236,7 +243,8 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
     let reported = |toml| challenge(toml).unwrap().to_string();
     assert_eq!(
         reported("[challenge.dns]\nwhen = \"over 5_000 packets/s\""),
-        "never, by rst, for 10m, at most 1000000 answers a second; of DNS over 5000 packets/s, to port 53"
+        "never, by rst, for 10m, at most 1000000 answers a second; of DNS over 5000 packets/s, to \
+         port 53"
     );
     assert_eq!(
         reported(

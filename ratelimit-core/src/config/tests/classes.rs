@@ -52,7 +52,9 @@ fn a_class_may_stand_in_another_file_than_its_limit() {
         ("config.toml", MINIMAL),
         (
             "conf.d/10-limits.toml",
-            "[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = [{ packets = 1, per = \"1s\", match = \"web\" }]\n",
+            "[policy.a]\n\
+             sources = [\"10.0.0.0/8\"]\n\
+             limits = [{ packets = 1, per = \"1s\", match = \"web\" }]\n",
         ),
         (
             "conf.d/20-classes.toml",
@@ -97,7 +99,12 @@ config.toml:16:38: `match` is an integer, not a string
 #[test]
 fn what_no_protocol_has_at_once_is_refused() {
     check_behind_minimal(
-        "[class.a]\nicmp_type = [8]\nsource_ports = [53]\n[class.b]\nicmp_type = [8]\ntcp = \"syn\"\n",
+        "[class.a]\n\
+         icmp_type = [8]\n\
+         source_ports = [53]\n\
+         [class.b]\n\
+         icmp_type = [8]\n\
+         tcp = \"syn\"\n",
         r#"config.toml:8:1: icmp has no ports: none would belong to the class
 8 | [class.a]
   | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports

@@ -7,7 +7,10 @@ const SECRET: &str = "0123456789abcdef";
 
 #[test]
 fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
-    let text = "[cluster]\nurl = \"redis://u:p@store:6379/1\"\nnode = \"edge-1\"\nsecret = \"0123456789abcdef\"\n";
+    let text = "[cluster]\n\
+                url = \"redis://u:p@store:6379/1\"\n\
+                node = \"edge-1\"\n\
+                secret = \"0123456789abcdef\"\n";
     let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
     assert_eq!(
         cluster.store.expose(cluster.store.hosts()[0]),
@@ -18,7 +21,11 @@ fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
     let shown = format!("{cluster:?}");
     assert!(!shown.contains(SECRET) && !shown.contains("u:p"), "{shown}");
 
-    let text = "[cluster]\nurl = \"/run/redis.sock\"\nnode = \"b\"\nsecret_file = \"/etc/secret\"\nperiod = \"2s\"\n";
+    let text = "[cluster]\n\
+                url = \"/run/redis.sock\"\n\
+                node = \"b\"\n\
+                secret_file = \"/etc/secret\"\n\
+                period = \"2s\"\n";
     let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
     assert_eq!(cluster.secret, Key::File("/etc/secret".into()));
     assert_eq!(cluster.period, Duration::from_secs(2));
@@ -50,13 +57,21 @@ fn a_store_that_cannot_be_asked_is_refused() {
   |       ^^^^^^^^^^^^^^^^^^^^^^^^ write "redis+sentinel://HOST1:26379,HOST2:26379/mymaster""#,
     );
     check_behind_minimal(
-        "[cluster]\nurl = \"redis://store\"\nca_file = \"/ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        "[cluster]\n\
+         url = \"redis://store\"\n\
+         ca_file = \"/ca.pem\"\n\
+         node = \"a\"\n\
+         secret_file = \"/s\"\n",
         r#"config.toml:10:11: [cluster] has `ca_file`, but its `url` does not use TLS
 10 | ca_file = "/ca.pem"
    |           ^^^^^^^^^ write url = "rediss://HOST:6379""#,
     );
     check_behind_minimal(
-        "[cluster]\nurl = \"rediss://store\"\nca_file = \"ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        "[cluster]\n\
+         url = \"rediss://store\"\n\
+         ca_file = \"ca.pem\"\n\
+         node = \"a\"\n\
+         secret_file = \"/s\"\n",
         r#"config.toml:10:11: `ca.pem` is not an absolute path
 10 | ca_file = "ca.pem"
    |           ^^^^^^^^ write one that begins with /, such as ca_file = "/etc/ratelimit/cluster-ca.pem""#,
@@ -90,7 +105,11 @@ fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
         );
     }
     check_behind_minimal(
-        "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret = \"0123456789abcdef\"\nsecret_file = \"s\"\n",
+        "[cluster]\n\
+         url = \"/run/r\"\n\
+         node = \"a\"\n\
+         secret = \"0123456789abcdef\"\n\
+         secret_file = \"s\"\n",
         r#"config.toml:12:15: [cluster] has both `secret` and `secret_file`
 12 | secret_file = "s"
    |               ^^^ remove one of them"#,
@@ -181,7 +200,8 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
         &format!(
             "{}{CLUSTER}nodes = 3\n",
             policy(
-                "packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\", burst = 27"
+                "packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\", \
+                 burst = 27"
             )
         ),
         r#"config.toml:10:11: nodes cannot share a token-bucket: its level depends on a single rate

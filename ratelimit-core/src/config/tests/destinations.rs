@@ -52,7 +52,10 @@ fn what_is_no_destination_is_refused_with_what_to_write() {
 #[test]
 fn a_destination_stands_once_however_it_is_written() {
     let toml = format!(
-        "{MINIMAL}[destination.\"198.51.100.7\"]\nlimits = [{{ packets = 5, per = \"1s\" }}]\n[destination.\"198.51.100.7/32\"]\nlimits = [{{ packets = 5, per = \"1s\" }}]\n"
+        "{MINIMAL}[destination.\"198.51.100.7\"]\n\
+         limits = [{{ packets = 5, per = \"1s\" }}]\n\
+         [destination.\"198.51.100.7/32\"]\n\
+         limits = [{{ packets = 5, per = \"1s\" }}]\n"
     );
     let (answer, _directory) = inspect_files(&[("config.toml", &toml)]);
     let error = answer.unwrap_err().to_string();
@@ -67,13 +70,15 @@ fn a_destination_stands_once_however_it_is_written() {
 #[test]
 fn limits_that_a_destination_cannot_have_are_refused() {
     check_behind_minimal(
-        "[destination.\"198.51.100.7\"]\nlimits = [{ packets = 5, per = \"1s\", algorithm = \"sliding-log\" }]\n",
+        "[destination.\"198.51.100.7\"]\n\
+         limits = [{ packets = 5, per = \"1s\", algorithm = \"sliding-log\" }]\n",
         r#"config.toml:9:11: [destination."198.51.100.7"] cannot have a limit by sliding-log: one log would be written by every CPU for every packet
 9 | limits = [{ packets = 5, per = "1s", algorithm = "sliding-log" }]
   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window" or "token-bucket""#,
     );
     let shared = format!(
-        "{MINIMAL}[destination.\"198.51.100.7\"]\nsource_limits = [{{ packets = 5, per = \"1s\", scope = \"cluster\" }}]\n"
+        "{MINIMAL}[destination.\"198.51.100.7\"]\n\
+         source_limits = [{{ packets = 5, per = \"1s\", scope = \"cluster\" }}]\n"
     );
     let (answer, _directory) = inspect_files(&[("config.toml", &shared)]);
     let error = answer.unwrap_err().to_string();

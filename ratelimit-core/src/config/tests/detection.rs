@@ -6,7 +6,12 @@ use super::*;
 fn answers_to_floods_that_are_challenged_by_rst_are_warned_of() {
     let toml = |way| {
         format!(
-            "[challenge.tcp]\nwhen = \"always\"\nmethod = \"{way}\"\n[detection]\nsyn_flood = {{ answer = \"ban\" }}\nudp_flood = {{ answer = \"ban\" }}\n"
+            "[challenge.tcp]\n\
+             when = \"always\"\n\
+             method = \"{way}\"\n\
+             [detection]\n\
+             syn_flood = {{ answer = \"ban\" }}\n\
+             udp_flood = {{ answer = \"ban\" }}\n"
         )
     };
     check_warnings_behind_minimal(
@@ -55,7 +60,11 @@ fn attacks_without_a_table_are_reported_unless_the_configuration_says_otherwise(
 #[test]
 fn what_is_no_attack_or_no_answer_is_refused() {
     check_behind_minimal(
-        "[detection.syn_floods]\n[detection.spread]\nthreshold = 0\nanswer = \"drop\"\nfor = \"1ms\"\n",
+        "[detection.syn_floods]\n\
+         [detection.spread]\n\
+         threshold = 0\n\
+         answer = \"drop\"\n\
+         for = \"1ms\"\n",
         r#"config.toml:8:12: unknown key `syn_floods` in [detection]
 8 | [detection.syn_floods]
   |            ^^^^^^^^^^ did you mean `syn_flood`?
@@ -73,8 +82,11 @@ config.toml:12:7: `for` is out of range
 
 #[test]
 fn a_source_of_an_attack_may_get_a_limit() {
-    let text = "[detection.syn_flood]\nanswer = \"limit\"\n\
-                [detection.spread]\nanswer = \"limit\"\nlimit = { packets = 3, per = \"10s\", match = \"udp\" }\n";
+    let text = "[detection.syn_flood]\n\
+                answer = \"limit\"\n\
+                [detection.spread]\n\
+                answer = \"limit\"\n\
+                limit = { packets = 3, per = \"10s\", match = \"udp\" }\n";
     let rules = load_text(&format!("{MINIMAL}{text}")).attacks;
     let usual = &rules[&Kind::SynFlood];
     assert_eq!(usual.answer, Answer::Limit);

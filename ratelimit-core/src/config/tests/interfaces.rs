@@ -20,7 +20,9 @@ fn an_interface_names_a_policy_which_then_needs_no_sources() {
 fn an_interface_has_limits_in_place_of_those_of_the_node() {
     let node = "[interface.node]\nlimits = [{ packets = 9000, per = \"1s\", match = \"udp\" }]\n";
     let eth1 = ETH1.replace("policy = \"lan\"\n", "");
-    let other = "[[interface]]\nname = \"eth2\"\nnode = { limits = [{ bytes = \"2MB\", per = \"1s\" }], observe = true }\n";
+    let other = "[[interface]]\n\
+                 name = \"eth2\"\n\
+                 node = { limits = [{ bytes = \"2MB\", per = \"1s\" }], observe = true }\n";
     let text = format!("{MINIMAL}{eth1}{node}{other}");
     let (answer, _directory) = inspect_files(&[("config.toml", &text)]);
     let (config, warnings) = answer.unwrap();

@@ -5,7 +5,16 @@ use crate::lists::{Action, Connected};
 
 #[test]
 fn a_list_has_a_file_and_what_is_done_with_it() {
-    let text = "[list.drop]\nfile = \"/var/lib/drop.txt\"\n[list.offices]\nfile = \"/etc/offices\"\nevery = \"1h\"\naction = \"allow\"\nskip_bad = true\n[list.firehol]\nfile = \"/f\"\nconnected = \"include\"\n";
+    let text = "[list.drop]\n\
+                file = \"/var/lib/drop.txt\"\n\
+                [list.offices]\n\
+                file = \"/etc/offices\"\n\
+                every = \"1h\"\n\
+                action = \"allow\"\n\
+                skip_bad = true\n\
+                [list.firehol]\n\
+                file = \"/f\"\n\
+                connected = \"include\"\n";
     let config = load_text(&format!("{MINIMAL}\n{text}"));
     let drop = &config.lists["drop"];
     assert_eq!(
@@ -47,7 +56,14 @@ config.toml:10:9: a list is read at most once a second
 
 #[test]
 fn a_list_selects_countries_and_networks_of_a_database() {
-    let text = "[list.abroad]\nmmdb = \"/c.mmdb\"\ncountry = [\"de\", \"XK\"]\n[list.as]\nmmdb = \"/a.mmdb\"\nasn = 64500\nevery = \"1h\"\naction = \"allow\"\n";
+    let text = "[list.abroad]\n\
+                mmdb = \"/c.mmdb\"\n\
+                country = [\"de\", \"XK\"]\n\
+                [list.as]\n\
+                mmdb = \"/a.mmdb\"\n\
+                asn = 64500\n\
+                every = \"1h\"\n\
+                action = \"allow\"\n";
     let config = load_text(&format!("{MINIMAL}{text}"));
     let selected = |name: &str| {
         let list = &config.lists[name];
@@ -66,7 +82,18 @@ fn a_list_selects_countries_and_networks_of_a_database() {
     );
     assert_eq!(selected("as"), ("/a.mmdb", String::new(), minutes(60)));
     check_behind_minimal(
-        "[list.a]\nmmdb = \"/c.mmdb\"\ncountry = [\"UK\"]\nmin_count = 3\n[list.b]\nmmdb = \"/c.mmdb\"\n[list.c]\nfile = \"/c\"\nasn = [64500]\n[list.d]\nmmdb = \"c.mmdb\"\nasn = [0]\n",
+        "[list.a]\n\
+         mmdb = \"/c.mmdb\"\n\
+         country = [\"UK\"]\n\
+         min_count = 3\n\
+         [list.b]\n\
+         mmdb = \"/c.mmdb\"\n\
+         [list.c]\n\
+         file = \"/c\"\n\
+         asn = [64500]\n\
+         [list.d]\n\
+         mmdb = \"c.mmdb\"\n\
+         asn = [0]\n",
         r#"config.toml:10:12: there is no country `UK`
 10 | country = ["UK"]
    |            ^^^^ write a code of ISO 3166-1 such as "DE" (for the United Kingdom "GB")
@@ -90,7 +117,9 @@ config.toml:19:8: `asn` is out of range
 
 #[test]
 fn a_list_is_downloaded_from_an_address() {
-    let text = "[list.drop]\nfile = \"/var/lib/ratelimit-lists/drop\"\nurl = \"https://example.com/drop.txt\"\n";
+    let text = "[list.drop]\n\
+                file = \"/var/lib/ratelimit-lists/drop\"\n\
+                url = \"https://example.com/drop.txt\"\n";
     let config = load_text(&format!("{MINIMAL}{text}"));
     let url = config.lists["drop"].url.as_deref();
     assert_eq!(url, Some("https://example.com/drop.txt"));

@@ -12,7 +12,8 @@ fn new_sources_have_a_budget_where_one_is_written() {
         ("aggregate", OverBudget::Aggregate),
     ] {
         let text = format!(
-            "[source]\nnew_sources = {{ count = 100_000, per = \"2s\", over_budget = \"{word}\" }}\n"
+            "[source]\n\
+             new_sources = {{ count = 100_000, per = \"2s\", over_budget = \"{word}\" }}\n"
         );
         let config = load_text(&format!("{MINIMAL}{text}"));
         let budget = config.new_sources.unwrap();
@@ -92,7 +93,10 @@ config.toml:9:15: new_sources has no `over_budget`
 #[test]
 fn sources_as_wide_as_what_they_would_be_charged_with_are_refused() {
     check_behind_minimal(
-        "[source]\nipv4_prefix = 24\nipv6_prefix = 48\nnew_sources = { count = 9, per = \"1s\", over_budget = \"aggregate\" }\n",
+        "[source]\n\
+         ipv4_prefix = 24\n\
+         ipv6_prefix = 48\n\
+         new_sources = { count = 9, per = \"1s\", over_budget = \"aggregate\" }\n",
         r#"config.toml:11:54: new sources cannot be charged to their /24: ipv4_prefix is 24, and a source is no narrower than that
 11 | new_sources = { count = 9, per = "1s", over_budget = "aggregate" }
    |                                                      ^^^^^^^^^^^ write over_budget = "drop" or "pass", or ipv4_prefix = 25 or more

@@ -45,7 +45,10 @@ fn a_policy_that_drops_everything_where_nothing_is_let_in_is_warned_of() {
     let deny = format!("{interface}[policy.default]\naction = \"drop\"\n");
     check_warnings(
         &deny,
-        "config.toml:3:1: [policy.default] drops every packet, and nothing lets a source in\n3 | [policy.default]\n  | ^^^^^^^^^^^^^^^^ add sources to [allow], or to another policy: your own address, gateways and resolvers (`rlctl list protected`)",
+        "config.toml:3:1: [policy.default] drops every packet, and nothing lets a source in\n\
+         3 | [policy.default]\n  \
+         | ^^^^^^^^^^^^^^^^ add sources to [allow], or to another policy: your own address, \
+         gateways and resolvers (`rlctl list protected`)",
     );
     for lets_in in [
         "[allow]\nsources = [\"192.0.2.1\"]\n",

@@ -102,7 +102,9 @@ fn quotation_marks_of_word_processors_are_told_from_those_of_toml() {
         check(
             &format!("[[interface]]\nname = {open}eth0{close}\n[policy.default]\nlimits = []\n"),
             &format!(
-                "config.toml:2:8: syntax error: these are no quotation marks of TOML\n2 | name = {open}eth0{close}\n  |        ^^^^^^ write \"eth0\", with the quotation marks of a keyboard"
+                "config.toml:2:8: syntax error: these are no quotation marks of TOML\n\
+                 2 | name = {open}eth0{close}\n  \
+                 |        ^^^^^^ write \"eth0\", with the quotation marks of a keyboard"
             ),
         );
     }
@@ -129,7 +131,8 @@ download = "https://example.com"
   | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
 config.toml:9:1: unknown key `download` in [list.spamhaus]
 9 | download = \"https://example.com\"
-  | ^^^^^^^^ remove it; known here: mmdb, country, asn, file, url, every, action, skip_bad, force, allow_empty, allow_wide, min_count, json_path, connected",
+  | ^^^^^^^^ remove it; known here: mmdb, country, asn, file, url, every, action, skip_bad, force, \
+      allow_empty, allow_wide, min_count, json_path, connected",
     );
     check_behind_minimal(
         r#"[allow]

@@ -136,6 +136,7 @@ fn a_name_that_is_old_elsewhere_is_unknown() {
         "[source]\nkeep = \"7d\"\n",
         "config.toml:9:1: unknown key `keep` in [source]
 9 | keep = \"7d\"
-  | ^^^^ remove it; known here: ipv4_prefix, ipv6_prefix, capacity, sliding_logs, tunnels, store, new_sources",
+  | ^^^^ remove it; known here: ipv4_prefix, ipv6_prefix, capacity, sliding_logs, tunnels, store, \
+      new_sources",
     );
 }

@@ -20,7 +20,11 @@ fn what_is_to_be_put_in_a_place_mends_what_was_wrong_there() {
         ),
         ("[source]\nstore = compact\n", "store = \"compact\""),
         (
-            "[history]\nwatch = [\"policy:partne\"]\n[policy.partner]\nsources = [\"192.0.2.1\"]\nlimits = []\n",
+            "[history]\n\
+             watch = [\"policy:partne\"]\n\
+             [policy.partner]\n\
+             sources = [\"192.0.2.1\"]\n\
+             limits = []\n",
             "[\"policy:partner\"]",
         ),
         (
@@ -28,7 +32,11 @@ fn what_is_to_be_put_in_a_place_mends_what_was_wrong_there() {
             "match = \"tcp-syn\"",
         ),
         (
-            "[class.dns]\nprotocol = \"udq\"\ndestination_ports = [53]\n[node]\nlimits = [{ packets = 9, per = \"1s\", match = \"dns\" }]\n",
+            "[class.dns]\n\
+             protocol = \"udq\"\n\
+             destination_ports = [53]\n\
+             [node]\n\
+             limits = [{ packets = 9, per = \"1s\", match = \"dns\" }]\n",
             "protocol = \"udp\"",
         ),
     ] {

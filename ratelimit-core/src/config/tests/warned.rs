@@ -4,7 +4,10 @@ use super::*;
 fn a_limit_that_lets_nothing_pass_is_meant_and_a_pattern_of_interfaces_is_not() {
     let config = |name: &str, bytes: &str| {
         format!(
-            "[[interface]]\nname = \"{name}\"\n[policy.default]\nlimits = [{{ bytes = {bytes}, per = \"1h\" }}]\n"
+            "[[interface]]\n\
+             name = \"{name}\"\n\
+             [policy.default]\n\
+             limits = [{{ bytes = {bytes}, per = \"1h\" }}]\n"
         )
     };
     let warnings = |text: String| {
@@ -237,7 +240,8 @@ policy = "lan"
     check_warnings_behind_minimal(&observed, "");
     check_warnings_behind_minimal(
         &toml(8, ""),
-        "config.toml:8:2: a source that is limited for an attack has 7 of the 8 limits of interfaces' policies
+        "config.toml:8:2: a source that is limited for an attack has 7 of the 8 limits of \
+    interfaces' policies
 8 | [detection.syn_flood]
   |  ^^^^^^^^^ write at most 7 of different windows, units and classes",
     );
@@ -245,7 +249,8 @@ policy = "lan"
     check_warnings_behind_minimal(&toml(6, &format!("{SUBNETS}{OTHER}")), "");
     check_warnings_behind_minimal(
         &toml(7, &format!("{SUBNETS}{OTHER}")),
-        "config.toml:8:2: a source that is limited for an attack has 6 of the 7 limits of interfaces' policies
+        "config.toml:8:2: a source that is limited for an attack has 6 of the 7 limits of \
+    interfaces' policies
 8 | [detection.syn_flood]
   |  ^^^^^^^^^ write at most 6 of different windows, units and classes",
     );

@@ -250,11 +250,17 @@ fn aggregate_and_node_are_set_once() {
             ("config.toml", MINIMAL),
             (
                 "conf.d/a.toml",
-                "[subnet]\nipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
+                "[subnet]\n\
+                 ipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }]\n\
+                 [node]\n\
+                 limits = [{ packets = 1, per = \"1s\" }]\n",
             ),
             (
                 "conf.d/b.toml",
-                "[subnet]\nipv4 = [{ prefix = 16, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
+                "[subnet]\n\
+                 ipv4 = [{ prefix = 16, packets = 1, per = \"1s\" }]\n\
+                 [node]\n\
+                 limits = [{ packets = 1, per = \"1s\" }]\n",
             ),
         ],
         r"conf.d/b.toml:1:1: [subnet] is set twice, first at conf.d/a.toml:1:1

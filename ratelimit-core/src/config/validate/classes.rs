@@ -97,7 +97,8 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &Report)
             ),
             Ok(Selected::Class(class)) if class.asks_destination() => Problem::new(
                 format!(
-                    "the class `{value}` selects destinations, for which the challenge has its own key"
+                    "the class `{value}` selects destinations, for which the challenge has its own \
+                     key"
                 ),
                 "use a class without `destination`, and list the prefixes in `destinations`",
             ),

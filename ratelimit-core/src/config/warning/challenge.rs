@@ -23,7 +23,8 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         .as_ref()
         .and_then(|at| at.value.prefer.as_ref());
     if let Some(prefer) = prefer {
-        let message = "`prefer` has no effect with method = \"rst\" because a forged SYN of a live host verifies that host";
+        let message = "`prefer` has no effect with method = \"rst\" because a forged SYN of a live \
+                       host verifies that host";
         let hint = format!("{HINT}, or remove `prefer`");
         warnings.add(&prefer.spot, Problem::new(message, hint));
     }
@@ -46,7 +47,8 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         };
         if is_asked && rule.answer != Answer::Observe {
             let message = format!(
-                "[detection.{}] does not ban or limit sources while the challenge is active: with method = \"rst\" any source may be forged",
+                "[detection.{}] does not ban or limit sources while the challenge is active: with \
+                 method = \"rst\" any source may be forged",
                 kind.key()
             );
             warnings.add(&detection.spot, Problem::new(message, HINT));

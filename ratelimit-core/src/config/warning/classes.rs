@@ -40,7 +40,8 @@ fn warn_of_overlaps(group: &Group<'_>, classes: &Catalogue, warnings: &Report) {
         for (other, first) in &seen {
             if let Some(example) = overlap(class, other, classes) {
                 let message = format!(
-                    "the classes {other} and {class} share packets, which both limits count: {example} is charged to {first} and to {}",
+                    "the classes {other} and {class} share packets, which both limits count: \
+                     {example} is charged to {first} and to {}",
                     limit.value
                 );
                 let hint = "narrow one of them if that is not meant";

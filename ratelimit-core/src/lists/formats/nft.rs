@@ -150,7 +150,12 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
             }
             other => {
                 let message = format!("unexpected `{other}` after the address");
-                return reader.bad(other, message, "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and comment");
+                return reader.bad(
+                    other,
+                    message,
+                    "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and \
+                     comment",
+                );
             }
         }
     }

@@ -8,15 +8,18 @@ use crate::lists::address;
 /// The kind of the text, and a hint.
 pub type Other = (Cow<'static, str>, &'static str);
 
-const DOWNLOAD: &str = "see whether the download failed, and whether the address or a key has changed: `curl --fail` says so";
+const DOWNLOAD: &str = "see whether the download failed, and whether the address or a key has \
+                        changed: `curl --fail` says so";
 
 /// Recognizes a file by its bytes.
 pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
     let other = |what, hint| Some((Cow::Borrowed(what), hint));
     if has_mark_of_maxmind(bytes) {
         return other(
-            "is a database of MaxMind (mmdb), which says of addresses where they are, and is not a list",
-            "select prefixes of it in the configuration: [list.NAME] with mmdb = \"FILE\" and country = [\"XX\"] or asn = [64500]",
+            "is a database of MaxMind (mmdb), which says of addresses where they are, and is not a \
+             list",
+            "select prefixes of it in the configuration: [list.NAME] with mmdb = \"FILE\" and \
+             country = [\"XX\"] or asn = [64500]",
         );
     }
     match bytes {

@@ -15,8 +15,14 @@ fn addresses_prefixes_and_ranges_are_read_with_their_comments() {
     check(
         include_bytes!("samples/ranges.txt"),
         Format::Plain,
-        "192.0.2.1 a subnet\n192.0.2.2/31 a subnet\n192.0.2.4/31 a subnet\n192.0.2.6 a subnet\n198.51.100.0/24\n\
-         2001:db8::1\n2001:db8::2\n203.0.113.7",
+        "192.0.2.1 a subnet\n\
+         192.0.2.2/31 a subnet\n\
+         192.0.2.4/31 a subnet\n\
+         192.0.2.6 a subnet\n\
+         198.51.100.0/24\n\
+         2001:db8::1\n\
+         2001:db8::2\n\
+         203.0.113.7",
     );
 }
 
@@ -141,12 +147,21 @@ fn a_set_of_nft_is_read_as_text() {
     check(
         include_bytes!("samples/nft-blackhole.nft"),
         Format::Nft,
-        "10.0.0.1\n10.0.0.2/31\n10.0.0.4/30\n172.16.0.0/12\n192.0.2.0/24 +86399s login flood\n198.51.100.7",
+        "10.0.0.1\n\
+         10.0.0.2/31\n\
+         10.0.0.4/30\n\
+         172.16.0.0/12\n\
+         192.0.2.0/24 +86399s login flood\n\
+         198.51.100.7",
     );
     check(
         include_bytes!("samples/nft-six.nft"),
         Format::Nft,
-        "2001:db8:ffff::1\n2001:db8:ffff::2/127\n2001:db8:ffff::4/126\n2001:db8:ffff::8/127\n2001:db9::/32",
+        "2001:db8:ffff::1\n\
+         2001:db8:ffff::2/127\n\
+         2001:db8:ffff::4/126\n\
+         2001:db8:ffff::8/127\n\
+         2001:db9::/32",
     );
 }
 
@@ -155,12 +170,21 @@ fn a_set_of_nft_is_read_as_json() {
     check(
         include_bytes!("samples/nft-blackhole.json"),
         Format::NftJson,
-        "10.0.0.1\n10.0.0.2/31\n10.0.0.4/30\n172.16.0.0/12\n192.0.2.0/24 +86399s login flood\n198.51.100.7",
+        "10.0.0.1\n\
+         10.0.0.2/31\n\
+         10.0.0.4/30\n\
+         172.16.0.0/12\n\
+         192.0.2.0/24 +86399s login flood\n\
+         198.51.100.7",
     );
     check(
         include_bytes!("samples/nft-six.json"),
         Format::NftJson,
-        "2001:db8:ffff::1\n2001:db8:ffff::2/127\n2001:db8:ffff::4/126\n2001:db8:ffff::8/127\n2001:db9::/32",
+        "2001:db8:ffff::1\n\
+         2001:db8:ffff::2/127\n\
+         2001:db8:ffff::4/126\n\
+         2001:db8:ffff::8/127\n\
+         2001:db9::/32",
     );
 }
 
@@ -175,9 +199,16 @@ fn a_set_of_nft_1_1_says_in_json_what_it_is_a_type_of() {
 #[test]
 fn statements_of_elements_are_passed_over() {
     check(
-        b"table inet t {\n\tset s {\n\t\ttypeof ip saddr\n\t\tflags dynamic,timeout\n\t\telements = { \
-          192.0.2.1 limit rate over 10/second burst 5 packets timeout 1m expires 30s, 192.0.2.2 quota 25 mbytes used 3 bytes, \
-          192.0.2.3 ct count over 20 counter packets 1 bytes 2 comment \"x\", 192.0.2.4 last used 3s }\n\t}\n}\n",
+        b"table inet t {\n\
+          \tset s {\n\
+          \t\ttypeof ip saddr\n\
+          \t\tflags dynamic,timeout\n\
+          \t\telements = \
+          { 192.0.2.1 limit rate over 10/second burst 5 packets timeout 1m expires 30s, 192.0.2.2 quota \
+          25 mbytes used 3 bytes, 192.0.2.3 ct count over 20 counter packets 1 bytes 2 comment \
+          \"x\", 192.0.2.4 last used 3s }\n\
+          \t}\n\
+          }\n",
         Format::Nft,
         "192.0.2.1 +30s\n192.0.2.2\n192.0.2.3 x\n192.0.2.4",
     );

@@ -137,38 +137,67 @@ fn what_is_nearly_an_address_is_refused_with_the_address() {
 #[test]
 fn all_that_ipset_writes_and_restores_is_read() {
     check(
-        "create bad hash:net family inet hashsize 1024 maxelem 65536 timeout 300 counters comment skbinfo\n\
-         add bad 192.0.2.0/24 timeout 299 packets 10 bytes 840 comment \"say \\\"hi\\\"\" skbmark 0x10/0xffffffff skbprio 1:10\n\
+        "create bad hash:net family inet hashsize 1024 maxelem 65536 timeout 300 counters comment \
+         skbinfo\n\
+         add bad 192.0.2.0/24 timeout 299 packets 10 bytes 840 comment \"say \\\"hi\\\"\" skbmark \
+         0x10/0xffffffff skbprio 1:10\n\
          add bad 198.51.100.0/25 timeout 5 packets 0 bytes 0 comment \"\"\n",
         Format::Ipset,
         "192.0.2.0/24 +299s say \"hi\"\n198.51.100.0/25 +5s",
         &[],
     );
     check(
-        "create tmp -exist hash:net family inet\nflush tmp\nadd tmp 192.0.2.0/24 -exist\nadd -exist tmp 198.51.100.7\n\
-         add tmp 198.51.100.8\ndel tmp 198.51.100.8\nswap tmp bad\ndestroy tmp\nCOMMIT\nquit\n",
+        "create tmp -exist hash:net family inet\n\
+         flush tmp\n\
+         add tmp 192.0.2.0/24 -exist\n\
+         add -exist tmp 198.51.100.7\n\
+         add tmp 198.51.100.8\n\
+         del tmp 198.51.100.8\n\
+         swap tmp bad\n\
+         destroy tmp\n\
+         COMMIT\n\
+         quit\n",
         Format::Ipset,
         "192.0.2.0/24\n198.51.100.7",
         &[],
     );
     check(
-        "Name: bad\nType: hash:net\nRevision: 7\nHeader: family inet hashsize 1024 maxelem 65536 timeout 60\n\
-         Size in memory: 1240\nReferences: 1\nNumber of entries: 2\nMembers:\n192.0.2.0/24 timeout 30 comment \"a b\"\n198.51.100.7\n\n\
-         Name: ports\nType: hash:ip,port\nHeader: family inet\nMembers:\n192.0.2.1,tcp:22\n",
+        "Name: bad\n\
+         Type: hash:net\n\
+         Revision: 7\n\
+         Header: family inet hashsize 1024 maxelem 65536 timeout 60\n\
+         Size in memory: 1240\n\
+         References: 1\n\
+         Number of entries: 2\n\
+         Members:\n\
+         192.0.2.0/24 timeout 30 comment \"a b\"\n\
+         198.51.100.7\n\n\
+         Name: ports\n\
+         Type: hash:ip,port\n\
+         Header: family inet\n\
+         Members:\n\
+         192.0.2.1,tcp:22\n",
         Format::Ipset,
         "192.0.2.0/24 +30s a b\n198.51.100.7 +60s",
         &[("of a set of another type", 1)],
     );
     check(
-        "#!/bin/sh\nset -e\nipset create bad hash:ip\nsudo /sbin/ipset -exist add bad 192.0.2.1\nipset -A bad 192.0.2.2\n",
+        "#!/bin/sh\n\
+         set -e\n\
+         ipset create bad hash:ip\n\
+         sudo /sbin/ipset -exist add bad 192.0.2.1\n\
+         ipset -A bad 192.0.2.2\n",
         Format::Ipset,
         "192.0.2.1\n192.0.2.2",
         &[("no command of ipset", 1)],
     );
     check(
-        "<ipsets>\n<ipset name=\"bad\">\n<type>hash:net</type>\n<header><timeout>300</timeout></header>\n<members>\n\
-         <member><elem>192.0.2.0/24</elem><timeout>299</timeout><comment>\"why\"</comment></member>\n\
-         <member><elem>198.51.100.7</elem></member>\n</members>\n</ipset>\n</ipsets>\n",
+        "<ipsets>\n\
+         <ipset name=\"bad\">\n\
+         <type>hash:net</type>\n\
+         <header><timeout>300</timeout></header>\n\
+         <members>\n\
+         <member><elem>192.0.2.0/24</elem><timeout>299</timeout><comment>\"why\"</comment></member>\n<member><elem>198.51.100.7</elem></member>\n</members>\n</ipset>\n</ipsets>\n",
         Format::IpsetXml,
         "192.0.2.0/24 +299s why\n198.51.100.7",
         &[],
@@ -178,21 +207,30 @@ fn all_that_ipset_writes_and_restores_is_read() {
 #[test]
 fn sets_and_rules_of_firewalld_are_read() {
     check(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<ipset type=\"hash:net\">\n  <short>bad</short>\n  <entry>192.0.2.0/24</entry>\n  <entry>198.51.100.7</entry>\n</ipset>\n",
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+         <ipset type=\"hash:net\">\n  \
+         <short>bad</short>\n  \
+         <entry>192.0.2.0/24</entry>\n  \
+         <entry>198.51.100.7</entry>\n\
+         </ipset>\n",
         Format::IpsetXml,
         "192.0.2.0/24\n198.51.100.7",
         &[],
     );
     check(
-        "<zone>\n<rule family=\"ipv4\"><source address=\"192.0.2.5\"/><drop/></rule>\n\
-         <rule><source address=\"192.0.2.6\"/><port port=\"22\" protocol=\"tcp\"/><reject/></rule>\n\
-         <rule><source address=\"192.0.2.7\"/><accept/></rule>\n</zone>\n",
+        "<zone>\n\
+         <rule family=\"ipv4\"><source address=\"192.0.2.5\"/><drop/></rule>\n\
+         <rule><source address=\"192.0.2.6\"/><port port=\"22\" \
+         protocol=\"tcp\"/><reject/></rule>\n\
+         <rule><source address=\"192.0.2.7\"/><accept/></rule>\n\
+         </zone>\n",
         Format::IpsetXml,
         "192.0.2.5",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
     );
     check(
-        "rule family=\"ipv4\" source address=\"192.0.2.5\" drop\nrule family=\"ipv4\" source address=\"192.0.2.6\" service name=\"ssh\" drop\n",
+        "rule family=\"ipv4\" source address=\"192.0.2.5\" drop\n\
+         rule family=\"ipv4\" source address=\"192.0.2.6\" service name=\"ssh\" drop\n",
         Format::Rules,
         "192.0.2.5",
         &[(CONDITIONS, 1)],
@@ -220,15 +258,20 @@ fn numbers_of_nft_may_be_texts() {
 #[test]
 fn decisions_of_crowdsec_end_as_go_says() {
     check(
-        "[{\"id\":91,\"decisions\":[{\"duration\":\"512.3µs\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.10\"},\
-         {\"duration\":\"-3h4m\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.9\"},\
-         {\"duration\":\"1.5h\",\"type\":\"ban\",\"scope\":\"Range\",\"value\":\"192.0.2.77/25\"}]}, {\"decisions\":null}]",
+        "[{\"id\":91,\"decisions\":[{\"duration\":\"512.3µs\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.10\"},{\"duration\":\"-3h4m\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.9\"},{\"duration\":\"1.5h\",\"type\":\"ban\",\"scope\":\"Range\",\"value\":\"192.0.2.77/25\"}]}, \
+         {\"decisions\":null}]",
         Format::CrowdSecJson,
         "198.51.100.10 +0s\n192.0.2.0/25 +5400s",
         &[("ended already", 1)],
     );
     check(
-        "{\n \"capacity\": 0,\n \"decisions\": [{\"duration\": \"3h59m\", \"scope\": \"Ip\", \"type\": \"ban\", \"value\": \"192.0.2.1\", \"scenario\": \"manual\"}],\n \"id\": 90\n}",
+        "{\n \
+         \"capacity\": 0,\n \
+         \"decisions\": \
+         [{\"duration\": \"3h59m\", \"scope\": \"Ip\", \"type\": \"ban\", \"value\": \"192.0.2.1\", \
+         \"scenario\": \"manual\"}],\n \
+         \"id\": 90\n\
+         }",
         Format::CrowdSecJson,
         "192.0.2.1 +14340s manual",
         &[],
@@ -250,8 +293,13 @@ fn what_fail2ban_shows_is_read_with_ends() {
         &[],
     );
     check(
-        "Status for the jail: sshd\n|- Filter\n|  |- Currently failed: 2\n|  `- File list:        /var/log/auth.log\n\
-         `- Actions\n   |- Total banned:     40\n   `- Banned IP list:   192.0.2.5 198.51.100.6\n",
+        "Status for the jail: sshd\n\
+         |- Filter\n\
+         |  |- Currently failed: 2\n\
+         |  `- File list:        /var/log/auth.log\n\
+         `- Actions\n   \
+         |- Total banned:     40\n   \
+         `- Banned IP list:   192.0.2.5 198.51.100.6\n",
         Format::Fail2ban,
         "192.0.2.5 fail2ban sshd\n198.51.100.6 fail2ban sshd",
         &[],
@@ -265,7 +313,9 @@ fn what_fail2ban_shows_is_read_with_ends() {
     };
     check(
         &format!(
-            "192.0.2.5 \t{} + 600 = {}\n198.51.100.6 \t{} + -1 = 9999-12-31 23:59:59\n192.0.2.7 \t{} + 60 = {}\n",
+            "192.0.2.5 \t{} + 600 = {}\n\
+             198.51.100.6 \t{} + -1 = 9999-12-31 23:59:59\n\
+             192.0.2.7 \t{} + 60 = {}\n",
             at(0),
             at(600),
             at(0),
@@ -281,13 +331,21 @@ fn what_fail2ban_shows_is_read_with_ends() {
 #[test]
 fn a_table_names_its_column_of_addresses() {
     check(
-        "ip,country_code,abuse_confidence_score,last_reported_at\n192.0.2.5,CN,100,2026-11-27T15:17:02+00:00\n2001:db8::5,DE,100,x\n",
+        "ip,country_code,abuse_confidence_score,last_reported_at\n\
+         192.0.2.5,CN,100,2026-11-27T15:17:02+00:00\n\
+         2001:db8::5,DE,100,x\n",
         Format::Csv,
         "192.0.2.5\n2001:db8::5",
         &[],
     );
     check(
-        "################\n# Feodo Tracker\n#\n# Firstseen,DstIP,DstPort,LastOnline,Malware\n2021-01-17 07:44:46,192.0.2.5,443,2026-11-27,Dridex\n2022-01-17 07:44:46,192.0.2.6,80,2026-11-27,QakBot\n# END 2 entries\n",
+        "################\n\
+         # Feodo Tracker\n\
+         #\n\
+         # Firstseen,DstIP,DstPort,LastOnline,Malware\n\
+         2021-01-17 07:44:46,192.0.2.5,443,2026-11-27,Dridex\n\
+         2022-01-17 07:44:46,192.0.2.6,80,2026-11-27,QakBot\n\
+         # END 2 entries\n",
         Format::Csv,
         "192.0.2.5 Dridex\n192.0.2.6 QakBot",
         &[],
@@ -299,13 +357,16 @@ fn a_table_names_its_column_of_addresses() {
         &[],
     );
     check(
-        "# DShield.org Recommended Block List\nStart\tEnd\tNetblock\tAttacks\tName\tCountry\n192.0.2.0\t192.0.2.255\t24\t3082\tEXAMPLE\tUS\n",
+        "# DShield.org Recommended Block List\n\
+         Start\tEnd\tNetblock\tAttacks\tName\tCountry\n\
+         192.0.2.0\t192.0.2.255\t24\t3082\tEXAMPLE\tUS\n",
         Format::Csv,
         "192.0.2.0/24 EXAMPLE",
         &[],
     );
     check(
-        "198.51.100.0\t198.51.100.255\t64496\tUS\tEXAMPLE\n203.0.113.0\t203.0.113.255\t64497\tUS\tOTHER\n",
+        "198.51.100.0\t198.51.100.255\t64496\tUS\tEXAMPLE\n\
+         203.0.113.0\t203.0.113.255\t64497\tUS\tOTHER\n",
         Format::Csv,
         "198.51.100.0/24\n203.0.113.0/24",
         &[],
@@ -324,7 +385,8 @@ fn a_table_names_its_column_of_addresses() {
     );
     check(
         "# \"first_seen_utc\",\"ioc_id\",\"ioc_value\",\"ioc_type\"\n\
-         \"2026-11-27\", \"1\", \"192.0.2.83:443\", \"ip:port\"\n\"2026-11-27\", \"2\", \"evil.example\", \"domain\"\n",
+         \"2026-11-27\", \"1\", \"192.0.2.83:443\", \"ip:port\"\n\
+         \"2026-11-27\", \"2\", \"evil.example\", \"domain\"\n",
         Format::Csv,
         "192.0.2.83",
         &[("of no address but something else", 1)],
@@ -352,7 +414,11 @@ fn a_table_names_its_column_of_addresses() {
 #[test]
 fn addresses_of_any_json_are_found_by_their_keys() {
     check(
-        "{\n \"syncToken\": \"1700000000\",\n \"prefixes\": [{\"ip_prefix\": \"192.0.2.0/24\", \"region\": \"eu-west-1\"}],\n \"ipv6_prefixes\": [{\"ipv6_prefix\": \"2001:db8::/32\"}]\n}",
+        "{\n \
+         \"syncToken\": \"1700000000\",\n \
+         \"prefixes\": [{\"ip_prefix\": \"192.0.2.0/24\", \"region\": \"eu-west-1\"}],\n \
+         \"ipv6_prefixes\": [{\"ipv6_prefix\": \"2001:db8::/32\"}]\n\
+         }",
         Format::Json,
         "192.0.2.0/24\n2001:db8::/32",
         &[],
@@ -400,7 +466,8 @@ fn addresses_of_any_json_are_found_by_their_keys() {
             "192.0.2.1\n192.0.2.2",
         ),
         (
-            "{\"src_ip\":\"192.0.2.1\",\"dest_ip\":\"198.51.100.1\"}\n{\"src_ip\":\"192.0.2.2\",\"dest_ip\":\"198.51.100.1\"}\n",
+            "{\"src_ip\":\"192.0.2.1\",\"dest_ip\":\"198.51.100.1\"}\n\
+             {\"src_ip\":\"192.0.2.2\",\"dest_ip\":\"198.51.100.1\"}\n",
             "192.0.2.1\n192.0.2.2",
         ),
     ] {
@@ -462,50 +529,82 @@ fn lists_of_spamhaus_may_follow_each_other() {
 #[test]
 fn sources_that_firewalls_drop_are_read() {
     check(
-        "# Generated by iptables-save v1.8.9\n*filter\n:INPUT ACCEPT [0:0]\n:f2b-sshd - [0:0]\n\
-         -A INPUT -p tcp -m multiport --dports 22 -j f2b-sshd\n-A f2b-sshd -s 192.0.2.5/32 -j REJECT --reject-with icmp-port-unreachable\n\
-         [1:2] -A INPUT -s 198.51.100.0/24 -m comment --comment \"a b\" -j DROP\n-A INPUT -s 192.0.2.6/32 -p tcp --dport 22 -j DROP\n\
-         -A OUTPUT -s 192.0.2.7/32 -j DROP\n-A INPUT ! -s 192.0.2.8/32 -j DROP\n-A f2b-sshd -j RETURN\nCOMMIT\n",
+        "# Generated by iptables-save v1.8.9\n\
+         *filter\n\
+         :INPUT ACCEPT [0:0]\n\
+         :f2b-sshd - [0:0]\n\
+         -A INPUT -p tcp -m multiport --dports 22 -j f2b-sshd\n\
+         -A f2b-sshd -s 192.0.2.5/32 -j REJECT --reject-with icmp-port-unreachable\n\
+         [1:2] -A INPUT -s 198.51.100.0/24 -m comment --comment \"a b\" -j DROP\n\
+         -A INPUT -s 192.0.2.6/32 -p tcp --dport 22 -j DROP\n\
+         -A OUTPUT -s 192.0.2.7/32 -j DROP\n\
+         -A INPUT ! -s 192.0.2.8/32 -j DROP\n\
+         -A f2b-sshd -j RETURN\n\
+         COMMIT\n",
         Format::Iptables,
         "192.0.2.5\n198.51.100.0/24 a b",
         &[(NO_DROP, 2), (CONDITIONS, 3)],
     );
     check(
-        "#!/bin/sh\niptables -F\n/sbin/iptables -w -I INPUT 1 -s 192.0.2.5,192.0.2.6 -j DROP # bad\nip6tables -A INPUT -s 2001:db8::/32 -j DROP\n",
+        "#!/bin/sh\n\
+         iptables -F\n\
+         /sbin/iptables -w -I INPUT 1 -s 192.0.2.5,192.0.2.6 -j DROP # bad\n\
+         ip6tables -A INPUT -s 2001:db8::/32 -j DROP\n",
         Format::Iptables,
         "192.0.2.5\n192.0.2.6\n2001:db8::/32",
         &[],
     );
     check(
-        "Chain INPUT (policy ACCEPT)\ntarget     prot opt source               destination\n\
-         DROP       all  --  192.0.2.5            0.0.0.0/0            /* why */\nREJECT     0    --  192.0.2.6            0.0.0.0/0            reject-with icmp-port-unreachable\n\
-         DROP       tcp  --  192.0.2.7            0.0.0.0/0            tcp dpt:22\nACCEPT     all  --  192.0.2.8            0.0.0.0/0\n",
+        "Chain INPUT (policy ACCEPT)\n\
+         target     prot opt source               destination\n\
+         DROP       all  --  192.0.2.5            0.0.0.0/0            /* why */\n\
+         REJECT     0    --  192.0.2.6            0.0.0.0/0            reject-with \
+         icmp-port-unreachable\n\
+         DROP       tcp  --  192.0.2.7            0.0.0.0/0            tcp dpt:22\n\
+         ACCEPT     all  --  192.0.2.8            0.0.0.0/0\n",
         Format::Iptables,
         "192.0.2.5 why\n192.0.2.6",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
     );
     check(
-        "Status: active\n\nTo                         Action      From\n--                         ------      ----\n22/tcp                     ALLOW IN    Anywhere\n\
-         Anywhere                   DENY IN     192.0.2.5                  # why\n[ 3] Anywhere                   REJECT IN   198.51.100.0/24\n80/tcp                     DENY IN     192.0.2.6\nAnywhere (v6)              DENY IN     2001:db8::/32\n",
+        "Status: active\n\n\
+         To                         Action      From\n\
+         --                         ------      ----\n\
+         22/tcp                     ALLOW IN    Anywhere\n\
+         Anywhere                   DENY IN     192.0.2.5                  # why\n\
+         [ 3] Anywhere                   REJECT IN   198.51.100.0/24\n\
+         80/tcp                     DENY IN     192.0.2.6\n\
+         Anywhere (v6)              DENY IN     2001:db8::/32\n",
         Format::Ufw,
         "192.0.2.5 why\n198.51.100.0/24\n2001:db8::/32",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
     );
     check(
-        "ufw deny from 192.0.2.5\nufw insert 1 deny from 192.0.2.6 to any comment 'x y'\nufw deny from 192.0.2.7 to any port 22\n",
+        "ufw deny from 192.0.2.5\n\
+         ufw insert 1 deny from 192.0.2.6 to any comment 'x y'\n\
+         ufw deny from 192.0.2.7 to any port 22\n",
         Format::Ufw,
         "192.0.2.5\n192.0.2.6 x y",
         &[(CONDITIONS, 1)],
     );
     check(
-        "# 2026-11-27 16:00:00 by RouterOS 7.12\n/ip firewall address-list\nadd address=192.0.2.0/24 list=bad comment=\"a b\"\nadd address=198.51.100.7 list=bad timeout=1d02:00:00\n\
-         add address=198.51.100.8 disabled=yes list=bad\nadd address=example.net list=bad\nadd list=bad address=198.51.100.9 comment=\\\n    long\n",
+        "# 2026-11-27 16:00:00 by RouterOS 7.12\n\
+         /ip firewall address-list\n\
+         add address=192.0.2.0/24 list=bad comment=\"a b\"\n\
+         add address=198.51.100.7 list=bad timeout=1d02:00:00\n\
+         add address=198.51.100.8 disabled=yes list=bad\n\
+         add address=example.net list=bad\n\
+         add list=bad address=198.51.100.9 comment=\\\n    \
+         long\n",
         Format::MikroTik,
         "192.0.2.0/24 a b\n198.51.100.7 +93600s\n198.51.100.9 long",
         &[("disabled", 1), ("of a rule with a name", 1)],
     );
     check(
-        "/ip firewall filter\nadd action=drop chain=input src-address=192.0.2.5\nadd action=drop chain=input protocol=tcp src-address=192.0.2.6\nadd action=accept chain=input\n",
+        "/ip firewall filter\n\
+         add action=drop chain=input src-address=192.0.2.5\n\
+         add action=drop chain=input protocol=tcp src-address=192.0.2.6\n\
+         add action=accept chain=input\n",
         Format::MikroTik,
         "192.0.2.5",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
@@ -517,7 +616,14 @@ fn sources_that_firewalls_drop_are_read() {
         &[],
     );
     check(
-        "ext_if = \"em0\"\nset skip on lo\ntable <bad> persist { 192.0.2.5, 198.51.100.0/24 \\\n  203.0.113.7 }\nblock in quick from <bad> to any\nblock drop in quick from { 192.0.2.8 } to any\nblock in on em0 from 192.0.2.9\npass out all\n",
+        "ext_if = \"em0\"\n\
+         set skip on lo\n\
+         table <bad> persist { 192.0.2.5, 198.51.100.0/24 \\\n  \
+         203.0.113.7 }\n\
+         block in quick from <bad> to any\n\
+         block drop in quick from { 192.0.2.8 } to any\n\
+         block in on em0 from 192.0.2.9\n\
+         pass out all\n",
         Format::Pf,
         "192.0.2.5\n198.51.100.0/24\n203.0.113.7\n192.0.2.8",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
@@ -527,13 +633,25 @@ fn sources_that_firewalls_drop_are_read() {
 #[test]
 fn sources_that_servers_deny_are_read() {
     check(
-        "# /etc/hosts.deny\nALL: 192.0.2.5\nsshd: 198.51.100.0/255.255.255.0\nALL: 10.0.0. [2001:db8::]/32 .example.net\nALL: ALL\nsshd: 192.0.2.6 : ALLOW\n",
+        "# /etc/hosts.deny\n\
+         ALL: 192.0.2.5\n\
+         sshd: 198.51.100.0/255.255.255.0\n\
+         ALL: 10.0.0. [2001:db8::]/32 .example.net\n\
+         ALL: ALL\n\
+         sshd: 192.0.2.6 : ALLOW\n",
         Format::HostsDeny,
         "192.0.2.5\n198.51.100.0/24 hosts.deny sshd\n10.0.0.0/24\n2001:db8::/32",
         &[(NO_DROP, 1), ("of a rule with a name", 1), (NO_SOURCE, 1)],
     );
     check(
-        "server {\n  location / {\n    allow 10.0.0.1;\n    deny 192.0.2.5;\n    deny 2001:db8::/32; # why\n    deny all;\n  }\n}\n",
+        "server {\n  \
+         location / {\n    \
+         allow 10.0.0.1;\n    \
+         deny 192.0.2.5;\n    \
+         deny 2001:db8::/32; # why\n    \
+         deny all;\n  \
+         }\n\
+         }\n",
         Format::WebServer,
         "192.0.2.5\n2001:db8::/32",
         &[(NO_DROP, 1), (NO_SOURCE, 1)],
@@ -545,13 +663,24 @@ fn sources_that_servers_deny_are_read() {
         &[(NO_DROP, 1)],
     );
     check(
-        "Order Allow,Deny\nAllow from all\nDeny from 192.0.2.5 198.51.100\nDeny from env=bad\n<RequireAll>\nRequire all granted\nRequire not ip 203.0.113.0/24\n</RequireAll>\n",
+        "Order Allow,Deny\n\
+         Allow from all\n\
+         Deny from 192.0.2.5 198.51.100\n\
+         Deny from env=bad\n\
+         <RequireAll>\n\
+         Require all granted\n\
+         Require not ip 203.0.113.0/24\n\
+         </RequireAll>\n",
         Format::WebServer,
         "192.0.2.5\n198.51.100.0/24\n203.0.113.0/24",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
     );
     check(
-        "192.0.2.5 # lfd: (sshd) failed\ntcp|in|d=22|s=192.0.2.6 # port\nudp|out|d=53|d=192.0.2.7\nInclude /etc/csf/more.deny\n192.0.2.8\n",
+        "192.0.2.5 # lfd: (sshd) failed\n\
+         tcp|in|d=22|s=192.0.2.6 # port\n\
+         udp|out|d=53|d=192.0.2.7\n\
+         Include /etc/csf/more.deny\n\
+         192.0.2.8\n",
         Format::Plain,
         "192.0.2.5 lfd: (sshd) failed\n192.0.2.8",
         &[(CONDITIONS, 2), ("of another file", 1)],
@@ -567,19 +696,27 @@ fn ranges_of_p2p_and_lines_of_other_tools_are_read() {
         &[],
     );
     check(
-        "192.000.002.000 - 192.000.002.255 , 000 , Some net\n198.051.100.000 - 198.051.100.255 , 200 , good\n",
+        "192.000.002.000 - 192.000.002.255 , 000 , Some net\n\
+         198.051.100.000 - 198.051.100.255 , 200 , good\n",
         Format::Ranges,
         "192.0.2.0/24 Some net",
         &[("let in by their level", 1)],
     );
     check(
-        "drop ip [192.0.2.0/24,198.51.100.7] any -> $HOME_NET any (msg:\"ET DROP a\"; sid:1;)\nalert tcp $EXTERNAL_NET any -> $HOME_NET 22 (msg:\"x\";)\n",
+        "drop ip [192.0.2.0/24,198.51.100.7] any -> $HOME_NET any (msg:\"ET DROP a\"; sid:1;)\n\
+         alert tcp $EXTERNAL_NET any -> $HOME_NET 22 (msg:\"x\";)\n",
         Format::Rules,
         "192.0.2.0/24 ET DROP a\n198.51.100.7 ET DROP a",
         &[(CONDITIONS, 1)],
     );
     check(
-        "ip access-list extended BAD\n 10 deny ip 192.0.2.0 0.0.0.255 any log\n 20 deny ip host 198.51.100.7 any\n 30 deny tcp host 198.51.100.8 any eq 22\n 40 permit ip any any\naccess-list 10 deny 203.0.113.0 0.0.0.255\nip route 203.0.113.7 255.255.255.255 Null0\n",
+        "ip access-list extended BAD\n \
+         10 deny ip 192.0.2.0 0.0.0.255 any log\n \
+         20 deny ip host 198.51.100.7 any\n \
+         30 deny tcp host 198.51.100.8 any eq 22\n \
+         40 permit ip any any\n\
+         access-list 10 deny 203.0.113.0 0.0.0.255\n\
+         ip route 203.0.113.7 255.255.255.255 Null0\n",
         Format::Rules,
         "192.0.2.0/24\n198.51.100.7\n203.0.113.0/24\n203.0.113.7",
         &[(NO_DROP, 1), (CONDITIONS, 1)],
@@ -597,7 +734,10 @@ fn ranges_of_p2p_and_lines_of_other_tools_are_read() {
         &[],
     );
     check(
-        "ExitNode 0011BD2485AD45D984EC4159C88FC066E5E3300E\nPublished 2026-11-27 12:00:00\nLastStatus 2026-11-27 13:00:00\nExitAddress 192.0.2.5 2026-11-27 13:01:00\n",
+        "ExitNode 0011BD2485AD45D984EC4159C88FC066E5E3300E\n\
+         Published 2026-11-27 12:00:00\n\
+         LastStatus 2026-11-27 13:00:00\n\
+         ExitAddress 192.0.2.5 2026-11-27 13:01:00\n",
         Format::Rules,
         "192.0.2.5",
         &[],
@@ -607,25 +747,81 @@ fn ranges_of_p2p_and_lines_of_other_tools_are_read() {
 #[test]
 fn what_is_no_list_is_named() {
     for (bytes, expected) in [
-        (&b"404: Not Found"[..], "is what a server says: `404: Not Found`"),
-        (b"HTTP/1.1 403 Forbidden\r\n", "is what a server says: `HTTP/1.1 403 Forbidden`"),
-        (b"error code: 1020", "is what a server says: `error code: 1020`"),
-        (b"Too many requests, slow down\n", "is what a server says: `Too many requests, slow down`"),
-        (b"{\"message\":\"API rate limit exceeded\"}", "is what a server says: `API rate limit exceeded`"),
-        (b"{\"errors\":[{\"detail\":\"Authentication failed.\",\"status\":401}]}", "is what a server says: `Authentication failed.`"),
-        (b"<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>", "is what a server says: `Access Denied`"),
-        (b"\0\0\x01\xab\xcd\xefMaxMind.com\xe9[binary_format", "is a database of MaxMind (mmdb)"),
+        (
+            &b"404: Not Found"[..],
+            "is what a server says: `404: Not Found`",
+        ),
+        (
+            b"HTTP/1.1 403 Forbidden\r\n",
+            "is what a server says: `HTTP/1.1 403 Forbidden`",
+        ),
+        (
+            b"error code: 1020",
+            "is what a server says: `error code: 1020`",
+        ),
+        (
+            b"Too many requests, slow down\n",
+            "is what a server says: `Too many requests, slow \
+                                             down`",
+        ),
+        (
+            b"{\"message\":\"API rate limit exceeded\"}",
+            "is what a server says: `API rate limit \
+                                                        exceeded`",
+        ),
+        (
+            b"{\"errors\":[{\"detail\":\"Authentication failed.\",\"status\":401}]}",
+            "is what a \
+                                                                                    server says: \
+                                                                                    `Authentication \
+                                                                                    failed.`",
+        ),
+        (
+            b"<?xml version=\"1.0\"?>\n\
+           <Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+            "is what a \
+                                                                                       server \
+                                                                                       says: \
+                                                                                       `Access \
+                                                                                       Denied`",
+        ),
+        (
+            b"\0\0\x01\xab\xcd\xefMaxMind.com\xe9[binary_format",
+            "is a database of MaxMind (mmdb)",
+        ),
         (b"BZh91AY&SY", "is compressed (bzip2)"),
         (b"SQLite format 3\0", "is a database of SQLite"),
         (b"\x01\x02\0\x03", "is no text"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS"),
-        ("╭────╮\n│ ID │ Source │ Scope:Value │ Reason │\n".as_bytes(), "is the table that cscli shows to people"),
-        (b"+----+\n| ID | SOURCE | SCOPE:VALUE | REASON |\n", "is the table that cscli shows to people"),
-        (b"Status\n|- Number of jail:\t1\n`- Jail list:\tsshd\n", "is the list of fail2ban's jails"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "is a pointer of Git LFS",
+        ),
+        (
+            "╭────╮\n\
+          │ ID │ Source │ Scope:Value │ Reason │\n"
+                .as_bytes(),
+            "is the table that cscli shows to \
+                                                                 people",
+        ),
+        (
+            b"+----+\n\
+           | ID | SOURCE | SCOPE:VALUE | REASON |\n",
+            "is the table that cscli shows to people",
+        ),
+        (
+            b"Status\n\
+           |- Number of jail:\t1\n\
+           `- Jail list:\tsshd\n",
+            "is the list of fail2ban's jails",
+        ),
         (b"0.0.0.0 ads.example.net\n", "is a hosts file"),
     ] {
         let error = read_bytes(bytes, Vetting::default()).unwrap_err();
-        assert!(error.error.starts_with(&format!("list: {expected}")), "{}", error.error);
+        assert!(
+            error.error.starts_with(&format!("list: {expected}")),
+            "{}",
+            error.error
+        );
     }
 }
 

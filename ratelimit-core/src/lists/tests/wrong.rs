@@ -6,15 +6,21 @@ use super::*;
 fn a_bad_line_is_shown_with_its_place_and_what_to_write() {
     check(
         "192.0.2.1\n  10.0.0.1/8 # home\n",
-        "list:2:3: host bits are set in `10.0.0.1/8`\n2 |   10.0.0.1/8 # home\n  |   ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1",
+        "list:2:3: host bits are set in `10.0.0.1/8`\n\
+         2 |   10.0.0.1/8 # home\n  \
+         |   ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1",
     );
     check(
         "192.0.2.1 x\n",
-        "list:1:11: unexpected `x` after the address\n1 | 192.0.2.1 x\n  |           ^ write one address, prefix or range per line, comments after #",
+        "list:1:11: unexpected `x` after the address\n\
+         1 | 192.0.2.1 x\n  \
+         |           ^ write one address, prefix or range per line, comments after #",
     );
     check(
         "0.0.0.0/0\n",
-        "list:1:1: `0.0.0.0/0` covers every address\n1 | 0.0.0.0/0\n  | ^^^^^^^^^ write narrower prefixes",
+        "list:1:1: `0.0.0.0/0` covers every address\n\
+         1 | 0.0.0.0/0\n  \
+         | ^^^^^^^^^ write narrower prefixes",
     );
 }
 

@@ -106,7 +106,8 @@ impl Command for LimitEverywhere {
 fn require_sources(destination: Option<Prefix>) -> Result<(), Refused> {
     destination.map_or(Ok(()), |prefix| {
         Err(Refused::because(format!(
-            "limits of destination {prefix} cannot be set on all nodes: other nodes may not receive its packets"
+            "limits of destination {prefix} cannot be set on all nodes: other nodes may not \
+             receive its packets"
         ))
         .hint("run it without `--cluster` on each node"))
     })

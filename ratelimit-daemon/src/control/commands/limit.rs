@@ -91,7 +91,10 @@ impl Command for RemoveLimits {
                 name(target),
                 row.entry.author
             ))
-            .hint("remove them everywhere with `rlctl limit rm --cluster`, or set other ones here with `rlctl limit set`"));
+            .hint(
+                "remove them everywhere with `rlctl limit rm --cluster`, or set other ones here \
+                 with `rlctl limit set`",
+            ));
         }
         let runtime = runtime.then_some(Edit::Limits(target, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));

@@ -82,7 +82,8 @@ fn origin(program: &str) -> Result<Origin, Refused> {
     let is_word = program.bytes().all(|byte| byte.is_ascii_graphic());
     if program.is_empty() || program.len() > NAME_BYTES_MAX || !is_word {
         return Err(Refused::because(format!(
-            "`{program}` is not a valid program name: use one word of at most {NAME_BYTES_MAX} bytes, such as fail2ban/sshd"
+            "`{program}` is not a valid program name: use one word of at most {NAME_BYTES_MAX} \
+             bytes, such as fail2ban/sshd"
         )));
     }
     Ok(Origin::program(program))

@@ -27,10 +27,12 @@ pub fn require(config: &Config) -> Result<(), Refused> {
     judge(setting.as_deref().map(str::trim))?;
     match listener_options(config) {
         None => warn!(
-            "net.ipv4.tcp_timestamps is not 2, so connections opened by SYN cookie have no timestamps, SACK or window scaling"
+            "net.ipv4.tcp_timestamps is not 2, so connections opened by SYN cookie have no \
+             timestamps, SACK or window scaling"
         ),
         Some(options) if scales(config) && options.window_scale.is_none() => warn!(
-            "connections opened by SYN cookie have no window scaling: net.ipv4.tcp_window_scaling is 0, or this network namespace has no net.core.rmem_max"
+            "connections opened by SYN cookie have no window scaling: net.ipv4.tcp_window_scaling \
+             is 0, or this network namespace has no net.core.rmem_max"
         ),
         Some(_) => {}
     }
@@ -84,7 +86,8 @@ fn judge(setting: Option<&str>) -> Result<(), Refused> {
             .hint("set net.ipv4.tcp_syncookies = 2 in /etc/sysctl.d, or method = \"rst\"")),
         Some(_) => {
             warn!(
-                "net.ipv4.tcp_syncookies is not 2, so listeners send cookies only while their queue is full; using rst until then"
+                "net.ipv4.tcp_syncookies is not 2, so listeners send cookies only while their \
+                 queue is full; using rst until then"
             );
             Ok(())
         }

@@ -131,7 +131,8 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
                     warn!(%main, "rolled back to the previous configuration");
                 }
                 TrialOutcome::Confirmed { .. } => {
-                    warn!(%main, "config.toml differs from the confirmed configuration, which stays active");
+                    warn!(%main, "config.toml differs from the confirmed configuration, which \
+                                  stays active");
                 }
             }
             config

@@ -99,8 +99,8 @@ impl Room<'_> {
             let missing = count - ends.len();
             let name = family.label();
             return Err(Refused::because(format!(
-                "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is kept for manual ones, and \
-                 {missing} of the new ones find no room"
+                "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is \
+                 kept for manual ones, and {missing} of the new ones find no room"
             ))
             .hint("remove bans or shorten lists; see `rlctl status --maps`"));
         }

@@ -21,8 +21,9 @@ pub const UNANSWERED: &str = "challenge";
 /// The name of the trouble that SYN-ACKs advertise options that listeners no longer keep.
 const LISTENERS: &str = "options of SYN cookies";
 
-const WHY: &str = "no client completes the challenge: either all are forged, or their answers do not pass this host, \
-                   as with asymmetric routing; where ordinary clients cannot connect, write when = \"never\"";
+const WHY: &str = "no client completes the challenge: either all are forged, or their answers do \
+                   not pass this host, as with asymmetric routing; where ordinary clients cannot \
+                   connect, write when = \"never\"";
 
 /// If a source passed the challenge in the last hour, answers do arrive, and silence comes from
 /// forged sources.

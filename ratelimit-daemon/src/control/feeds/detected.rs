@@ -105,7 +105,8 @@ impl Feed for Detections {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
                 if self.is_first_report(source) {
-                    warn!(%source, "a policy banned a protected source: lifted this ban; later ones are lifted too");
+                    warn!(%source, "a policy banned a protected source: lifted this ban; later \
+                                    ones are lifted too");
                 }
                 continue;
             }
@@ -113,7 +114,8 @@ impl Feed for Detections {
             if state.intent.config.observe {
                 if self.is_first_dry_run_report(source) {
                     let policy = &sentence.policy;
-                    info!(%source, policy, "a policy would have banned a source, but is a dry run; the next report is in an hour at the earliest");
+                    info!(%source, policy, "a policy would have banned a source, but is a dry run; \
+                                            the next report is in an hour at the earliest");
                 }
                 continue;
             }

@@ -176,7 +176,8 @@ impl PassAll {
                 since = %status.since,
                 until = ?status.until.map(|until| until.to_string()),
                 author = status.author,
-                "pass-all is on: limits and bans are not enforced; turn it off with `rlctl pass-all off`"
+                "pass-all is on: limits and bans are not enforced; turn it off with `rlctl \
+                 pass-all off`"
             );
         }
     }

@@ -132,12 +132,14 @@ impl Trials {
     pub fn require_none_pending(&self) -> Result<(), Refused> {
         match self.trial.as_ref().filter(|trial| trial.is_pending()) {
             None => Ok(()),
-            Some(trial) => Err(Refused::because(format!(
-                "{} is on trial",
-                trial.attempt().file
-            ))
-            .hint("keep it with `rlctl confirm`, or restore the previous one with `rlctl rollback`")
-            .code(Code::Unsettled)),
+            Some(trial) => Err(
+                Refused::because(format!("{} is on trial", trial.attempt().file))
+                    .hint(
+                        "keep it with `rlctl confirm`, or restore the previous one with `rlctl \
+                         rollback`",
+                    )
+                    .code(Code::Unsettled),
+            ),
         }
     }
 
@@ -288,8 +290,10 @@ impl Trials {
     fn pending(&self) -> Result<Trial, Refused> {
         let trial = self.trial.clone().filter(Trial::is_pending);
         trial.ok_or_else(|| {
-            Refused::because("no trial in progress")
-                .hint("start one with `rlctl apply FILE --confirm 60s`; for the last result see `rlctl status`")
+            Refused::because("no trial in progress").hint(
+                "start one with `rlctl apply FILE --confirm 60s`; for the last result see `rlctl \
+                 status`",
+            )
         })
     }
 

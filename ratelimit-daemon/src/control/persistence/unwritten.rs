@@ -193,7 +193,8 @@ impl Unwritten {
             warn!(
                 error,
                 count,
-                "cannot save changes to the database, and a restart may undo them; retrying every second"
+                "cannot save changes to the database, and a restart may undo them; retrying every \
+                 second"
             );
         }
         let again = clock::monotonic() + took * TIME_PART;

@@ -52,11 +52,15 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
     if most < needed {
         let length = first.map(|since| quantity::duration(age(since)));
         return Err(Refused::because(format!(
-            "too few samples: {most} windows of the busiest limit in {}, the {}th percentile needs {needed}",
+            "too few samples: {most} windows of the busiest limit in {}, the {}th percentile needs \
+             {needed}",
             length.as_deref().unwrap_or("0s"),
             request.percentile,
         ))
-        .hint("try again later or with a lower --percentile; only traffic counted by a limit is sampled"));
+        .hint(
+            "try again later or with a lower --percentile; only traffic counted by a limit is \
+             sampled",
+        ));
     }
     Ok(Suggested {
         since: first.unwrap_or(controller.about.started),

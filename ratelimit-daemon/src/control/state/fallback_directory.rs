@@ -41,7 +41,8 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
             match store.move_to(state) {
                 Ok(()) => {
                     info!(
-                        "changes from while the state directory was not writable are in the fallback directory"
+                        "changes from while the state directory was not writable are in the \
+                         fallback directory"
                     );
                     let _ = fs::remove_dir_all(stand_in);
                     return Ok((store, None));

@@ -68,7 +68,7 @@ fn require_room(state: &State, times: u32) -> Result<(), Refused> {
         "a sliding-log of {times} packets is too long: the configuration reserves {room}"
     ))
     .hint(
-        "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or use another \
-         algorithm",
+        "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or \
+         use another algorithm",
     ))
 }

@@ -25,7 +25,8 @@ pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
         "[policy.{policy}] would drop every packet of {}",
         named(&dropped)
     );
-    let hint = "add the addresses to [allow] or to another policy, or use `rlctl reload --force` (drops them once they are no longer protected)";
+    let hint = "add the addresses to [allow] or to another policy, or use `rlctl reload --force` \
+                (drops them once they are no longer protected)";
     Err(Refused::because(error).hint(hint).code(Code::Protected))
 }
 
@@ -34,7 +35,10 @@ pub fn warning(state: &State) -> Option<String> {
     let dropped = dropped(state, &state.intent.config);
     (!dropped.is_empty()).then(|| {
         let named = named(&dropped);
-        format!("a policy drops every packet of {named} once this is no longer protected; add it to [allow]")
+        format!(
+            "a policy drops every packet of {named} once this is no longer protected; add it to \
+             [allow]"
+        )
     })
 }
 

@@ -307,7 +307,8 @@ impl Kernel {
         let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
         (!others.is_empty()).then(|| {
             format!(
-                "packets on both {} and {} are counted twice: remove one of them from the configuration",
+                "packets on both {} and {} are counted twice: remove one of them from the \
+                 configuration",
                 on.name,
                 others.join(", ")
             )
@@ -359,7 +360,8 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
     }
     if state.is_uncut() {
         return Some(format!(
-            "generic mode on a {kind}: unsegmented frames of up to 64 kB (TSO) count as one packet: set mode = \"native\", or disable TSO at the other end"
+            "generic mode on a {kind}: unsegmented frames of up to 64 kB (TSO) count as one \
+             packet: set mode = \"native\", or disable TSO at the other end"
         ));
     }
     if !state.is_stacked() {
@@ -372,6 +374,7 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
         beneath.join(", ")
     };
     Some(format!(
-        "generic mode on a {kind}: frames merged by GRO, up to 64 kB, count as one packet: configure {instead} instead"
+        "generic mode on a {kind}: frames merged by GRO, up to 64 kB, count as one packet: \
+         configure {instead} instead"
     ))
 }

@@ -113,7 +113,8 @@ async fn read(file: PathBuf) -> Option<Vec<u8>> {
     }
     warn!(
         file = %file.display(),
-        "the file has no token of at least {SECRET_MIN} characters: `openssl rand -hex 32` makes one"
+        "the file has no token of at least {SECRET_MIN} characters: `openssl rand -hex 32` makes \
+         one"
     );
     None
 }

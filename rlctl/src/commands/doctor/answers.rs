@@ -41,7 +41,8 @@ pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interfac
             CHECK,
             "not told",
             format!(
-                "Linux reports this since 6.3; mode = \"generic\" for {} does not depend on the driver",
+                "Linux reports this since 6.3; mode = \"generic\" for {} does not depend on the \
+                 driver",
                 state.name
             ),
         ),

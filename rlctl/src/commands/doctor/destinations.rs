@@ -23,7 +23,8 @@ pub fn examine(config: &Config) -> Option<Finding> {
         count => format!("{first} and {} more are not routed here", count - 1),
     };
     let why = format!(
-        "{title} only counts packets that reach this host, but it is neither an address of this host nor routed here"
+        "{title} only counts packets that reach this host, but it is neither an address of this \
+         host nor routed here"
     );
     let fix = format!("ip route get {}", first.address());
     Some(Finding::warning(CHECK, found, why).fix(fix))

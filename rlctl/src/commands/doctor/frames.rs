@@ -31,14 +31,16 @@ fn mtu_of(state: &InterfaceState, device: &Device, room: u32) -> Finding {
         Some(xdp) if !xdp.is_native() => {
             Finding::ok(check, format!("{mtu}, which generic mode takes"))
         }
-        Some(xdp) if xdp.takes_several_buffers() => {
-            Finding::ok(check, format!("{mtu}, supported by the driver in several buffers"))
-        }
+        Some(xdp) if xdp.takes_several_buffers() => Finding::ok(
+            check,
+            format!("{mtu}, supported by the driver in several buffers"),
+        ),
         Some(_) => Finding::warning(
             check,
             mtu.to_string(),
             format!(
-                "frames exceed one page, which this driver does not support with XDP: native mode fails above about {room}"
+                "frames exceed one page, which this driver does not support with XDP: native mode \
+                 fails above about {room}"
             ),
         )
         .fix(format!("ip link set dev {name} mtu {room}")),
@@ -176,7 +178,8 @@ pub fn vlan(state: &InterfaceState, device: &Device, has_challenge: bool) -> Fin
         Some(false) => Finding::ok(check, "off, the program reads past the tags of a frame"),
         Some(true) => Finding::ok(
             check,
-            "on: tags are not in the frame; limits still work, frames count 4 bytes less, and captures have no tag",
+            "on: tags are not in the frame; limits still work, frames count 4 bytes less, and \
+             captures have no tag",
         ),
     }
 }
@@ -218,7 +221,8 @@ mod tests {
     #[test]
     fn packets_that_the_device_puts_together_are_named_with_what_ends_it() {
         check_lro(&["rx-gro", "rx-checksum"], &Finding::ok("lro", "off"));
-        let why = "the device puts packets together: several count as one, and most drivers refuse native XDP so";
+        let why = "the device puts packets together: several count as one, and most drivers refuse \
+                   native XDP so";
         let one = Finding::warning("lro", "on: rx-lro", why);
         check_lro(
             &["rx-lro", "rx-gro"],

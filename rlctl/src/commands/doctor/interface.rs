@@ -117,7 +117,8 @@ fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStat
     match device.xdp {
         _ if runs_native => Finding::ok(check, "yes, and a program runs in the driver"),
         Some(features) if features.is_native() && runs_generic => {
-            let why = "generic mode costs several times as much per packet; it is configured, or the driver refused native mode";
+            let why = "generic mode costs several times as much per packet; it is configured, or \
+                       the driver refused native mode";
             Finding::warning(check, "yes, and the program runs in generic mode", why)
                 .fix("journalctl --unit ratelimitd --grep 'refuses XDP'")
         }

@@ -71,7 +71,8 @@ impl Plan {
             };
             let main = main.display();
             return Err(Failure::refused(format!(
-                "the configuration {is} on {name}, and `protect` does not change what it did not write"
+                "the configuration {is} on {name}, and `protect` does not change what it did not \
+                 write"
             ))
             .hint(format!(
                 "set observe = {wanted} in {main}, or use --replace to replace that file"
@@ -127,7 +128,10 @@ fn text(name: &str, observe: bool, is_of_main: bool) -> String {
         ""
     };
     format!(
-        "# Written by `rlctl protect`. ratelimit.toml(5) describes every key.\n[[interface]]\nname = \"{name}\"\n{observe}{limits}"
+        "# Written by `rlctl protect`. ratelimit.toml(5) describes every key.\n\
+         [[interface]]\n\
+         name = \"{name}\"\n\
+         {observe}{limits}"
     )
 }
 

@@ -138,7 +138,8 @@ fn report(attacks: &[(Kind, Subject)]) -> Result<Report, Failure> {
     let named: Vec<_> = named.collect();
     let json = json!({ "attacks": named, "toml": toml, "commands": commands });
     Ok(Report::from_json(json, toml).note(
-        "comments list what else is blocked. A destination that is already configured gets these limits in addition to its own",
+        "comments list what else is blocked. A destination that is already configured gets these \
+         limits in addition to its own",
     ))
 }
 

@@ -69,8 +69,8 @@ impl Redactor {
         }
         let count = phrase::count(self.addresses.len(), "address", "addresses");
         format!(
-            "{secrets}; {count} replaced by addresses of documentation, or of 240.0.0.0/4 where these are too few. \
-             Names and reasons stay: read them before you send it"
+            "{secrets}; {count} replaced by addresses of documentation, or of 240.0.0.0/4 where \
+             these are too few. Names and reasons stay: read them before you send it"
         )
     }
 
@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn what_is_no_address_or_one_of_everybody_stays() {
-        let text = "ratelimit_daemon::add 2026-03-02T14:32:07Z 127.0.0.1 ::1 0.0.0.0/0 ::/0 1.5 6.18.44 a.b.c.d";
+        let text = "ratelimit_daemon::add 2026-03-02T14:32:07Z 127.0.0.1 ::1 0.0.0.0/0 ::/0 1.5 \
+                    6.18.44 a.b.c.d";
         assert_eq!(Redactor::new(true).text(text), text);
     }
 

@@ -90,7 +90,8 @@ limit: 1000 packets per 1s: 37 used, window ends in 0.4s
 limit: 50MB per 1s (fixed-window): unused
 tunnels: packets in ipip count for the inner source
 drops by its limits: 12 packets, the last at {since_reported}
-seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: banned"
+seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: \
+    banned"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -173,7 +174,8 @@ fn check_tells_the_limits_that_a_source_shares() {
     let stdout = "packets from 203.0.113.7 are dropped (subnet-limited)
 rule: the limits that all sources of a wider prefix share
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, window ends in 0.4s
-limit of the node (incl. per-CPU reserve) (dry run): 1000 packets per 1s of tcp-syn: 37 used, window ends in 0.4s
+limit of the node (incl. per-CPU reserve) (dry run): 1000 packets per 1s of tcp-syn: 37 used, \
+    window ends in 0.4s
 drops by limits of all of 203.0.113.0/24: 5 packets
 drops by limits of the node: 12 packets
 drops by its limits: none";
@@ -211,11 +213,13 @@ fn check_names_the_prefix_that_refuses_and_the_other_limits_without_room() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 are dropped (subnet-limited: 1000 packets per 1s, next packet in 0.4s; 1 other limit is exceeded too), and for other reasons
+packets from 203.0.113.7 are dropped (subnet-limited: 1000 packets per 1s, next packet in 0.4s; 1 \
+    other limit is exceeded too), and for other reasons
   dns: dropped (limited)
 rule: the limits that all sources of 203.0.113.0/24 share
 limit: 9 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s
-limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, next packet in 0.4s, window ends in \
+    0.4s
 drops by its limits: none";
     check_blocked(answers(&answer), stdout);
 }
@@ -331,19 +335,22 @@ fn check_tells_the_level_of_each_algorithm() {
         ],
         ..passing("203.0.113.7")
     };
-    let stdout = format!("\
+    let stdout = format!(
+        "\
 packets from 203.0.113.7 pass now (conforming)
 rule: policy default
 limit: 50000 packets per 1s (sliding-window): 7 used, empty in 1.5s
 limit: 50000 packets per 1s (sliding-window): 50000 used, next packet in 0.2s, empty in 1.5s
 limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, bucket full in 1.5s
 limit: 5 packets per 1m (sliding-log): 5 used, next packet in 12.0s, empty in 1.5s
-limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, next packet in 0.1s, bucket full in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, next packet in 0.1s, bucket \
+    full in 1.5s
 limit: 50000 packets per 1s: 9 used, window ends in 1.5s
   share of this node: 16667 since {since_reported}, other nodes 33333
 limit: 50kB per 1s (fixed-window): unused
   share of this node: 16666B, shares of other nodes unknown
-drops by its limits: none");
+drops by its limits: none"
+    );
     let request = "GET /v1/check/203.0.113.7";
     check_view(
         &["check", "203.0.113.7"],
@@ -512,7 +519,8 @@ fn check_asks_about_a_packet_and_names_the_limit_that_refuses_it() {
         &Expected {
             request: "GET /v1/check/203.0.113.7?protocol=tcp&destination_port=443&flags=syn",
             stdout: "\
-packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of tcp-syn, next packet in 0.4s)
+packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of \
+    tcp-syn, next packet in 0.4s)
 rule: policy default
 drops by its limits: none",
             stderr: "",

@@ -22,9 +22,12 @@ fn list_bans_shows_until_when_by_whom_and_why() {
     ten_days.until = Some(until);
     ten_days.counter = counter(1200, 72_000);
     let stdout = format!(
-        "PREFIX         PACKETS  BYTES  UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
-203.0.113.7       1200  72000  {until_reported}  10d 12h  {since_reported}  manual         alice       port scan
-2001:db8::/48        -      -  forever                       {since_reported}  list:spamhaus  ratelimitd"
+        "PREFIX         PACKETS  BYTES  UNTIL                LEFT     SINCE                \
+    ORIGIN         BY          REASON
+203.0.113.7       1200  72000  {until_reported}  10d 12h  {since_reported}  manual         \
+    alice       port scan
+2001:db8::/48        -      -  forever                       {since_reported}  list:spamhaus  \
+    ratelimitd"
     );
     check_view(
         &["list", "bans", "--within", "::/0"],
@@ -80,7 +83,8 @@ fn list_allows_and_allow_list_show_the_same() {
         },
     ];
     let stdout = format!(
-        "PREFIX           PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
+        "PREFIX           PACKETS  BYTES  UNTIL                LEFT     SINCE                \
+    BY      REASON
 192.0.2.10             -      -  forever                                            config
 198.51.100.0/24        7    420  {until_reported}  10d 12h  {since_reported}  alice   monitoring"
     );
@@ -126,12 +130,16 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
     ];
     let stdout = &format!(
         "\
-POLICY     PREFIX          LIMIT                       MODE     PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
-default    all others      1000 packets per 1s         enforce       70   4200                                                     config
+POLICY     PREFIX          LIMIT                       MODE     PACKETS  BYTES  \
+    UNTIL                LEFT     SINCE                BY      REASON
+default    all others      1000 packets per 1s         enforce       70   \
+    4200                                                     config
                            50MB per 1s (fixed-window)
-partner    203.0.113.0/24  unlimited                   observe        -      -  {until_reported}  10d 12h  {since_reported}  alice   crawler
+partner    203.0.113.0/24  unlimited                   observe        -      -  {until_reported}  \
+    10d 12h  {since_reported}  alice   crawler
            2001:db8::/48
-192.0.2.1  192.0.2.1       unlimited                   observe        -      -  forever                       {since_reported}  alice"
+192.0.2.1  192.0.2.1       unlimited                   observe        -      -  \
+    forever                       {since_reported}  alice"
     );
     check_view(
         &["list", "limits"],

@@ -70,7 +70,8 @@ the last reload failed; the previous configuration is still active:
 config.toml:3:1: unknown key `limit`
 3 | limit = 1
 dry run: packets over limits are counted and pass
-clock: coarse as configured, too coarse: a 4ms tick gives 1000 packets per 1s in policy default an error of up to 0.4%
+clock: coarse as configured, too coarse: a 4ms tick gives 1000 packets per 1s in policy default an \
+    error of up to 0.4%
 1 ban, 3 allows, 2 policies
 
 INTERFACE  STATE  MODE
@@ -124,7 +125,8 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
             suspended: vec![],
         },
         "the database was damaged at startup: it is empty
-moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; all bans and allows of the kernel were recovered, limits set at runtime are lost",
+moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; all bans and allows of the kernel \
+    were recovered, limits set at runtime are lost",
     );
     check_database(
         DatabaseStatus {
@@ -283,13 +285,15 @@ fn status_says_whether_crowdsec_answers() {
         ),
         (
             crowdsec(Some(true), Some("the map is full")),
-            "connected to http://127.0.0.1:8080, cannot apply its decisions: the map is full; 7 bans"
+            "connected to http://127.0.0.1:8080, cannot apply its decisions: the map is full; 7 \
+             bans"
                 .to_owned(),
         ),
         (
             crowdsec(Some(false), Some("connecting: Connection refused")),
             format!(
-                "no answer from http://127.0.0.1:8080 since {reported}: connecting: Connection refused; 7 bans still in force"
+                "no answer from http://127.0.0.1:8080 since {reported}: connecting: Connection \
+                 refused; 7 bans still in force"
             ),
         ),
     ];

@@ -52,7 +52,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub fn run() -> Result<Figures> {
     ensure!(
         debian::directory("redis-server").is_dir(),
-        "Debian's redis-server is not unpacked: run `cargo xtask setup`, on Debian or where apt-get is"
+        "Debian's redis-server is not unpacked: run `cargo xtask setup`, on Debian or where \
+         apt-get is"
     );
     let screen = Screen::new();
     screen.heading("Three network namespaces with a ratelimitd each, one Redis, and this file");
@@ -61,7 +62,9 @@ pub fn run() -> Result<Figures> {
     let redis = Redis::started()?;
     let nodes = started(&redis, &NAMES, TOML)?;
     println!(
-        "\n3 of ratelimitd are ready: {INTERFACE} of each namespace attached, all nodes hear each other"
+        "\n\
+         3 of ratelimitd are ready: {INTERFACE} of each namespace attached, all nodes hear each \
+         other"
     );
     let mut play = Play {
         screen,

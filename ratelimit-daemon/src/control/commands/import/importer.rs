@@ -355,7 +355,8 @@ impl Importer<'_> {
         let before = self.before_trial.as_ref();
         if before.is_some_and(|before| before.lists.contains_key(name)) {
             return Err(Refused::because(format!(
-                "the configuration before the trial loads the list `{name}` from a file and would replace the import"
+                "the configuration before the trial loads the list `{name}` from a file and would \
+                 replace the import"
             ))
             .hint("give it another name, or run `rlctl confirm` first"));
         }
@@ -381,10 +382,12 @@ fn require_word(
     if exempt.count > exempt.first.len() {
         lines.push(format!("  and {} more", exempt.count - exempt.first.len()));
     }
-    Err(Refused::because(lines.join("\n")).hint(
-        "nothing was imported; exempt these networks with --exempt-connected, or ban them with --include-connected",
-    )
-    .code(Code::ConnectedNetwork))
+    Err(Refused::because(lines.join("\n"))
+        .hint(
+            "nothing was imported; exempt these networks with --exempt-connected, or ban them with \
+             --include-connected",
+        )
+        .code(Code::ConnectedNetwork))
 }
 
 fn reported(into: String, difference: &Difference) -> ImportedInto {

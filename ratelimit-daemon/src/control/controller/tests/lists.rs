@@ -616,7 +616,8 @@ fn an_entry_that_covers_a_connected_network_refuses_an_import_that_says_nothing_
             };
             let refused = lab.send(&request, WIDE).unwrap_err();
             let expected = "the list covers networks that this host is connected to:
-  10.0.0.0/8 would ban 10.0.4.0/24, the network of eth0 with 10.0.4.1, 10.0.4.2, 10.0.4.3, 10.0.4.4, 10.0.4.5 and 2 more hosts
+  10.0.0.0/8 would ban 10.0.4.0/24, the network of eth0 with 10.0.4.1, 10.0.4.2, 10.0.4.3, \
+      10.0.4.4, 10.0.4.5 and 2 more hosts
   192.168.0.0/16 would ban 192.168.0.0/16, the network of eth1, without known hosts so far";
             assert_eq!(refused.error, expected, "{into:?}");
             assert!(refused.hint.unwrap().contains("--exempt-connected"));

@@ -33,7 +33,8 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     let refused = lab.set_log(Some("192.0.2.0/24"), 6).unwrap_err();
     assert_eq!(
         refused.error,
-        "a sliding-log of 6 packets is too long: the configuration reserves room for sliding logs of 5 packets"
+        "a sliding-log of 6 packets is too long: the configuration reserves room for sliding logs \
+         of 5 packets"
     );
     assert!(refused.hint.unwrap().contains("rlctl reload"));
     assert_eq!(lab.entries(), before);

@@ -515,7 +515,8 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
         (
             format!("{NEW}{}", list("/etc/shadow")),
             Some(
-                "[list.x]: /etc/shadow is outside the list directories of the running configuration",
+                "[list.x]: /etc/shadow is outside the list directories of the running \
+                 configuration",
             ),
         ),
         (

@@ -162,7 +162,8 @@ impl Lab {
             .flat_map(|it| [(it, "INSERT"), (it, "DELETE")])
         {
             let full = format!(
-                "CREATE TRIGGER full_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
+                "CREATE TRIGGER full_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT \
+                 RAISE(ABORT, 'full'); END"
             );
             self.other().execute_batch(&full).unwrap();
         }

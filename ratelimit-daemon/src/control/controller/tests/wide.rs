@@ -364,8 +364,10 @@ fn a_reload_tells_what_is_different_and_whether_the_state_is_kept() {
     let renamed = EVERYTHING.replace("games", "play");
     let expected = "class games: removed
 class play: added, udp to port 27015
-policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets per 1s of play; usage of its sources is kept
-policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; usage of its sources is kept";
+policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets \
+    per 1s of play; usage of its sources is kept
+policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; usage of its sources is \
+    kept";
     assert_eq!(reported(EVERYTHING, &renamed), expected);
     let changed = EVERYTHING
         .replace("[27015]", "[27016]")
@@ -432,7 +434,9 @@ pub(super) fn read(toml: &str) -> Config {
 
 #[test]
 fn check_tells_the_classes_whose_limit_is_used_up() {
-    let toml = "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", match = \"icmp\" }, { packets = 9, per = \"1h\" }]\n";
+    let toml = "[policy.default]\n\
+                limits = [{ packets = 5, per = \"1h\", match = \"icmp\" }, \
+                { packets = 9, per = \"1h\" }]\n";
     let lab = Lab::new(read(toml));
     let address: IpAddr = "192.0.2.1".parse().unwrap();
     let check = |lab: &Lab| {

@@ -91,8 +91,10 @@ impl Membership {
     pub fn require_allows(&self, state: &State, prefixes: &[Prefix]) -> Result<(), Refused> {
         if let Some(wide) = prefixes.iter().find(|prefix| is_wide(**prefix)) {
             return Err(
-                Refused::because(format!("{wide} is wider than other nodes accept"))
-                    .hint("the widest prefixes are /24 and, for IPv6, /48; put wider ones in the configuration of each node"),
+                Refused::because(format!("{wide} is wider than other nodes accept")).hint(
+                    "the widest prefixes are /24 and, for IPv6, /48; put wider ones in the \
+                     configuration of each node",
+                ),
             );
         }
         let subjects: Vec<_> = prefixes.iter().copied().map(allow_of).collect();
@@ -412,7 +414,8 @@ fn wanted_edit(
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
             if let Some(row) = of_user {
                 return Err(format!(
-                    "this node has its own runtime limits, set by {}; remove them with `rlctl limit rm`",
+                    "this node has its own runtime limits, set by {}; remove them with `rlctl \
+                     limit rm`",
                     row.author
                 ));
             }

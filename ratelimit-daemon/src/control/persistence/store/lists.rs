@@ -43,7 +43,8 @@ pub const TABLES: &str = "
 
 pub const LIST: Table = Table {
     name: "list",
-    rows: "SELECT name, action, file, since_ns, author, reasons, parts, checksum FROM list ORDER BY name",
+    rows: "SELECT name, action, file, since_ns, author, reasons, parts, checksum FROM list ORDER \
+           BY name",
     put: "INSERT OR REPLACE INTO list VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     nullable: &[2],
 };

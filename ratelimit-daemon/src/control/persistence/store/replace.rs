@@ -27,7 +27,8 @@ impl Store {
                     error!(
                         error,
                         file = %file.display(),
-                        "the database is damaged and was moved aside; bans and allows of the kernel are recovered, limits set at runtime are lost"
+                        "the database is damaged and was moved aside; bans and allows of the \
+                         kernel are recovered, limits set at runtime are lost"
                     );
                     found = Found::Damaged(Damage { file, error });
                 }

@@ -39,7 +39,8 @@ const TABLES: &str = "
         asleep_ns INTEGER NOT NULL,         -- how much of that time the machine slept
         time_ns INTEGER NOT NULL,           -- the daemon's clock when this was written
         wall_ns INTEGER NOT NULL,           -- the wall clock when this was written
-        unsettled_time_ns INTEGER,          -- the same of an earlier boot, where it is not known how long
+        unsettled_time_ns INTEGER,          -- the same of an earlier boot, where it is not known \
+            how long
         unsettled_wall_ns INTEGER,          --   the machine was off after it
         checksum INTEGER NOT NULL
     ) STRICT;
@@ -74,14 +75,16 @@ const RUNTIME_TABLES: &str = "
 
 pub const BAN: Table = Table {
     name: "ban",
-    rows: "SELECT prefix, origin, until_ns, since_ns, reason, author, checksum FROM ban ORDER BY prefix, origin",
+    rows: "SELECT prefix, origin, until_ns, since_ns, reason, author, checksum FROM ban ORDER BY \
+           prefix, origin",
     put: "INSERT OR REPLACE INTO ban VALUES (?, ?, ?, ?, ?, ?, ?)",
     nullable: &[2, 4],
 };
 
 pub const CLOCK: Table = Table {
     name: "clock",
-    rows: "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, unsettled_time_ns, unsettled_wall_ns, checksum FROM clock",
+    rows: "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, unsettled_time_ns, \
+           unsettled_wall_ns, checksum FROM clock",
     put: "INSERT OR REPLACE INTO clock VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
     nullable: &[5, 6],
 };
@@ -102,7 +105,8 @@ pub const ALLOW: Table = Table {
 
 pub const LIMITS: Table = Table {
     name: "limits",
-    rows: "SELECT target, limits, observe, until_ns, since_ns, reason, author, checksum FROM limits",
+    rows: "SELECT target, limits, observe, until_ns, since_ns, reason, author, checksum FROM \
+           limits",
     put: "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     nullable: &[3, 5],
 };

@@ -25,7 +25,8 @@ pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> St
 /// The sources to which the difference matters the most.
 pub fn changed_sources(comparison: &ComparisonAnswer) -> String {
     let mut table = Table::new(
-        "SOURCE | >DROPPED BEFORE | >AFTER | >OBSERVED BEFORE | >AFTER | FIRST REASON | POLICY | LIMIT",
+        "SOURCE | >DROPPED BEFORE | >AFTER | >OBSERVED BEFORE | >AFTER | FIRST REASON | POLICY | \
+         LIMIT",
     );
     for ChangedSource {
         source,

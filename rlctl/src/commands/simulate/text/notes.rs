@@ -22,7 +22,8 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     if answer.cut_headers > 0 {
         let cut = phrase::count(answer.cut_headers, "packet", "packets");
         notes.push(format!(
-            "{cut} have incomplete headers and may be missed by limits with `match`: capture with `tcpdump -s 128` or more"
+            "{cut} have incomplete headers and may be missed by limits with `match`: capture with \
+             `tcpdump -s 128` or more"
         ));
     }
     if let Some(challenged) = answer.challenged.filter(|it| it.sources > 0) {
@@ -40,7 +41,8 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     }
     if answer.verdicts.iter().any(|row| row.reason == "banned") {
         notes.push(
-            "protected addresses are not simulated; the daemon exempts them from bans (`rlctl list protected`)"
+            "protected addresses are not simulated; the daemon exempts them from bans (`rlctl list \
+             protected`)"
                 .to_owned(),
         );
     }
@@ -53,7 +55,8 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     notes.extend(evicted(answer));
     if answer.bans_connected {
         notes.push(
-            "captures do not show established connections: a `ban` without unverified = \"ban\" has no effect here"
+            "captures do not show established connections: a `ban` without unverified = \"ban\" \
+             has no effect here"
                 .to_owned(),
         );
     }
@@ -91,8 +94,8 @@ fn evicted(answer: &Answer) -> Option<String> {
     };
     (*evicted > 0).then(|| {
         format!(
-            "the capture has {sources_seen} sources, and there is room for {sources_capacity} of a family (`[source] capacity`): \
-             {} {what}; the kernel does nearly the same",
+            "the capture has {sources_seen} sources, and there is room for {sources_capacity} of a \
+             family (`[source] capacity`): {} {what}; the kernel does nearly the same",
             phrase::count(*evicted, "time", "times"),
         )
     })
@@ -114,8 +117,8 @@ mod tests {
         check(
             "[source]\ncapacity = 7\n[policy.default]\nlimits = []",
             3,
-            "the capture has 9 sources, and there is room for 7 of a family (`[source] capacity`): 3 times the \
-             least recently seen source was evicted",
+            "the capture has 9 sources, and there is room for 7 of a family (`[source] capacity`): \
+             3 times the least recently seen source was evicted",
         );
         check(
             "[source]\ncapacity = 7\nstore = \"compact\"\n[policy.default]\nlimits = []",
