@@ -24,9 +24,16 @@ thread_local! {
     /// every source is banned.
     static TABLES: [(LinkLayer, MemoryTables, MemoryTables); 4] = {
         let all = Tunnel::ALL.into_iter();
-        let all = all.fold(Tunnels::NONE, |all, tunnel| all.with(tunnel, tunnel.port().unwrap_or(0)));
+        let all = all.fold(Tunnels::NONE, |all, tunnel| {
+            all.with(tunnel, tunnel.port().unwrap_or(0))
+        });
         let (ethernet, none) = (LinkLayer::Ethernet, LinkLayer::None);
-        let variants = [(ethernet, Tunnels::NONE), (none, Tunnels::NONE), (ethernet, all), (none, all)];
+        let variants = [
+            (ethernet, Tunnels::NONE),
+            (none, Tunnels::NONE),
+            (ethernet, all),
+            (none, all),
+        ];
         variants.map(|(link_layer, tunnels)| {
             let banned = ListEntry::new(false, Some(Instant::from_nanos(u64::MAX - 1)), None);
             let tables = |listed| tables(link_layer, listed).with_tunnels(tunnels);

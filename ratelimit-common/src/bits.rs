@@ -43,7 +43,9 @@ pub fn rare<T>(answer: T) -> T {
     {
         // SAFETY: a register moved to itself, which has an instruction in the branch.
         unsafe {
-            core::arch::asm!("{0} = {0}", inout(reg) 0u64 => _, options(nomem, nostack, preserves_flags));
+            core::arch::asm!(
+                "{0} = {0}", inout(reg) 0u64 => _, options(nomem, nostack, preserves_flags),
+            );
         }
     }
     answer

@@ -197,7 +197,13 @@ mod tests {
             let (mut opened, mut taken) = (None, 0);
             for (cpu, tries, gap) in steps {
                 // Most steps lie close to the end of the window.
-                now += if gap < 60_000 { gap } else { SECOND.saturating_sub(now - opened.unwrap_or(now)).saturating_sub(100_000) };
+                now += if gap < 60_000 {
+                    gap
+                } else {
+                    SECOND
+                        .saturating_sub(now - opened.unwrap_or(now))
+                        .saturating_sub(100_000)
+                };
                 let window = budget.budget.window;
                 if opened.is_none_or(|opened| now >= opened + window.window_ns()) {
                     (opened, taken) = (Some(now - now % window.tick_ns()), 0);

@@ -245,7 +245,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_once_read_does_not_change_with_what_follows(tail in prop::collection::vec(any::<u8>(), 0..300), first: u8, hop_limit: u8) {
+        fn a_source_once_read_does_not_change_with_what_follows(
+            tail in prop::collection::vec(any::<u8>(), 0..300), first: u8, hop_limit: u8,
+        ) {
             match read(&frame(&[], IPV6, &ipv6(first, hop_limit, &[&tail]))) {
                 Read::Ipv6(source, _) => prop_assert_eq!(source, Ipv6::new(SOURCE_V6)),
                 other => prop_assert!(false, "{:?}", other),

@@ -236,7 +236,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_can_be_said_can_be_compiled(after: u32, within_ms in 0u64..3_000_000_000, length in 0u64..40_000_000, max in 0u64..40_000_000, factor: u32) {
+        fn what_can_be_said_can_be_compiled(
+            after: u32, within_ms in 0u64..3_000_000_000, length in 0u64..40_000_000,
+            max in 0u64..40_000_000, factor: u32,
+        ) {
             let numbers = (NonZeroU32::new(after), NonZeroU32::new(factor));
             if let (Some(after), Some(factor)) = numbers {
                 let spec = BanSpec::new(

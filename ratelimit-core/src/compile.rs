@@ -762,7 +762,8 @@ impl Compiled {
     /// "#;
     /// let file = File { path: "config.toml".into(), text: text.to_owned() };
     /// let compiled = Compiled::new(parse(&[file])?.0, Vec::new())?;
-    /// let name = |address: &str| compiled.policy_of(address.parse().unwrap()).map(|(name, _)| name);
+    /// let policy = |address: &str| compiled.policy_of(address.parse().unwrap());
+    /// let name = |address: &str| policy(address).map(|(name, _)| name);
     /// assert_eq!(name("203.0.113.7"), Some("partner"));
     /// assert_eq!(name("192.0.2.1"), Some("default"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

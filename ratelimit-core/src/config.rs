@@ -117,7 +117,12 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
 /// ```
 /// use ratelimit_core::config::{File, parse};
 ///
-/// let text = "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [{ packets = 1000, per = \"1s\" }]";
+/// let text = "
+///     [[interface]]
+///     name = \"eth0\"
+///     [policy.default]
+///     limits = [{ packets = 1000, per = \"1s\" }]
+/// ";
 /// let file = |text: &str| File { path: "config.toml".into(), text: text.to_owned() };
 /// let (config, warnings) = parse(&[file(text)])?;
 /// assert_eq!(config.interfaces[0].name, "eth0");

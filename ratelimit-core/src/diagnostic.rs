@@ -200,9 +200,12 @@ fn visible(c: char) -> impl Iterator<Item = char> {
 
 /// Whether a character takes no room, or looks like a space and is another one.
 pub fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+    matches!(
+        c,
+        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{2000}'..='\u{200f}'
+            | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{3000}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+    )
 }
 
 /// Removes the text between the first and the last quotation mark of a message; quotes may be

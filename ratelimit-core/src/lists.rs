@@ -1,14 +1,15 @@
 //! Lists of prefixes as the field writes them: a format a file, told by the content.
 //!
 //! ```text
-//! text -> format -> its reader (each line an entry, or a problem with its place) -> vetting -> Reading
+//! text -> format -> its reader (each line an entry, or a problem with its place)
+//!      -> vetting -> Reading
 //! ```
 //!
 //! | format | told by |
 //! |---|---|
-//! | plain, also `FireHOL` netsets and Spamhaus DROP text | a line that begins with an address, a prefix or a range |
+//! | plain, `FireHOL` netsets, Spamhaus DROP text | an address, prefix or range begins a line |
 //! | table | columns with addresses, most lines alike |
-//! | JSON: `nft -j`, `CrowdSec`, Spamhaus, `rlctl export`, any other | the keys of its first object |
+//! | JSON of `nft -j`, `CrowdSec`, Spamhaus, `rlctl export` | the keys of its first object |
 //! | all others | words that only one tool writes |
 //!
 //! Host bits behind a prefix are refused, with the prefix and the address as the hint. `ipset` and

@@ -2,7 +2,8 @@
 //! `cluster:NODE`, and those made here apply there.
 //!
 //! ```text
-//! stream of the store -> reader -> Controller (statements of the nodes) -> Outgoing -> writer -> stream and parts of the store
+//! stream of the store -> reader -> Controller (statements of the nodes) -> Outgoing
+//!     -> writer -> stream and parts of the store
 //! ```
 //!
 //! The crate `ratelimit-cluster`, which the controller owns, defines the messages and their

@@ -112,9 +112,10 @@ fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
     }
     user.own(directory)
         .with_context(|| format!("giving {} to {}", directory.display(), user.name()))?;
-    info!(directory = %directory.display(), user = user.name(), "changed owner of the state \
-                                                                 directory from root to the \
-                                                                 daemon's user");
+    info!(
+        directory = %directory.display(), user = user.name(),
+        "changed owner of the state directory from root to the daemon's user"
+    );
     Ok(())
 }
 

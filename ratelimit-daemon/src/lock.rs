@@ -50,8 +50,10 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
                 Err(TryLockError::WouldBlock) if !is_told && clock::monotonic() > begun + QUIET => {
-                    info!(file = %path.display(), "waiting for another ratelimitd, or its loader, \
-                                                   to end");
+                    info!(
+                        file = %path.display(),
+                        "waiting for another ratelimitd, or its loader, to end"
+                    );
                     is_told = true;
                 }
                 Err(TryLockError::WouldBlock) if clock::monotonic() < deadline => {

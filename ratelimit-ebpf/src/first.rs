@@ -33,4 +33,4 @@ pub trait First<T: 'static> {
 
 impl<T: 'static> First<T> for untyped::Array<T> {}
 
-impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for PerCpuArray<T, COUNT, FLAGS> {}
+impl<T: 'static, const N: usize, const FLAGS: usize> First<T> for PerCpuArray<T, N, FLAGS> {}

@@ -44,7 +44,9 @@ macro_rules! subprogram {
     };
     (
         $(#[$doc:meta])*
-        $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)? $body:block
+        $visibility:vis fn $name:ident(
+            $($argument:ident: $type:ty),* $(,)?
+        ) $(-> $answer:ty)? $body:block
     ) => {
         $(#[$doc])*
         #[inline(always)]
@@ -55,7 +57,9 @@ macro_rules! subprogram {
     };
     (
         $(#[$doc:meta])*
-        $visibility:vis fn $name:ident[$v4:ident, $v6:ident]<$A:ident>($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)? $body:block
+        $visibility:vis fn $name:ident[$v4:ident, $v6:ident]<$A:ident>(
+            $($argument:ident: $type:ty),* $(,)?
+        ) $(-> $answer:ty)? $body:block
     ) => {
         $(#[$doc])*
         #[inline(always)]
@@ -100,7 +104,8 @@ macro_rules! subprogram {
             type SubprogramAnswer = subprogram!(@type $($answer)?);
             $(
                 // SAFETY: the verifier holds callers to memory of these types, or null.
-                let Some($argument) = (unsafe { $crate::subprogram::Passed::unpack($argument) }) else {
+                let $argument = unsafe { $crate::subprogram::Passed::unpack($argument) };
+                let Some($argument) = $argument else {
                     return <SubprogramAnswer as $crate::subprogram::Passed>::NOTHING;
                 };
             )*

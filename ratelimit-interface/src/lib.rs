@@ -184,9 +184,11 @@ fn each(mut visit: impl FnMut(LinkMessage)) -> anyhow::Result<()> {
 pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     each(|link| {
-        let is_port = link.attributes.iter().any(
-                |attribute| matches!(attribute, LinkAttribute::Controller(index) if *index == upper.index),
-            );
+        let is_port = link.attributes.iter().any(|attribute| {
+            matches!(
+                attribute, LinkAttribute::Controller(index) if *index == upper.index,
+            )
+        });
         let state = state(link);
         if is_port || upper.lower == Some(state.index) {
             found.push(state.name);

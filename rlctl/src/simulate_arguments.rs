@@ -35,20 +35,19 @@ pub struct SimulateArguments {
     pub interval: Option<Duration>,
 }
 
-const SIMULATE_EXAMPLES: &str =
-    "\
+const SIMULATE_EXAMPLES: &str = "\
 Examples:
   rlctl simulate attack.pcap --config new.toml
   rlctl simulate attack.pcap --config new.toml --compare /etc/ratelimit/config.toml
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The packets are judged by the code that runs in the kernel, at the times of the capture. If there are more \
-sources than `[source] capacity`, the configured store evicts state and a note reports how often; the kernel \
-evicts nearly the same sources from `lru`. No source has an established connection. Attacks with a table in \
-`[detection]` are reported with their sources, but their bans and limits are not simulated. ACK floods are \
-not detected because a capture does not show the connections of the host. A truncated capture is simulated \
-up to its end, with exit code 1.";
+The packets are judged by the code that runs in the kernel, at the times of the capture. If there \
+are more sources than `[source] capacity`, the configured store evicts state and a note reports \
+how often; the kernel evicts nearly the same sources from `lru`. No source has an established \
+connection. Attacks with a table in `[detection]` are reported with their sources, but their bans \
+and limits are not simulated. ACK floods are not detected because a capture does not show the \
+connections of the host. A truncated capture is simulated up to its end, with exit code 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:

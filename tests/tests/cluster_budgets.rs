@@ -201,9 +201,8 @@ fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_
                  limits = []\n\
                  [policy.guests]\n\
                  sources = [\"2001:db8::/32\"]\n\
-                 limits = \
-                 [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", division = \"proportional\" \
-                 }]\n";
+                 limits = [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", \
+                 division = \"proportional\" }]\n";
     let nodes = started(&redis, &NAMES, limit).unwrap();
     let frame = Frame::ethernet().ipv6("2001:db8::9".parse().unwrap());
     let frame = frame.udp(53).pad_to(200).build();

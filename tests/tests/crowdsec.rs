@@ -239,7 +239,9 @@ fn answer(mut stream: UnixStream, decisions: u64) -> io::Result<()> {
         let comma = if id == 0 { "" } else { "," };
         write!(
             body,
-            "{comma}{{\"duration\":\"3h59m{}.5s\",\"id\":{id},\"origin\":\"CAPI\",\"scenario\":\"crowdsecurity/ssh-bf-{}\",\"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"{host}\"}}",
+            "{comma}{{\"duration\":\"3h59m{}.5s\",\"id\":{id},\"origin\":\"CAPI\",\
+             \"scenario\":\"crowdsecurity/ssh-bf-{}\",\
+             \"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"{host}\"}}",
             id % 60,
             id % 40
         )?;

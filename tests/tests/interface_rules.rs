@@ -27,8 +27,8 @@ const KNOWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const DEFAULT: &str =
     "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", algorithm = \"token-bucket\" }]\n";
 const LAN: &str = "[policy.lan]\n\
-                   limits = \
-                   [{ packets = 2, per = \"1h\", algorithm = \"token-bucket\", match = \"udp\" }]\n";
+                   limits = [{ packets = 2, per = \"1h\", algorithm = \"token-bucket\", \
+                   match = \"udp\" }]\n";
 const NAMED: &str = "[policy.named]\n\
                      sources = [\"203.0.113.0/24\"]\n\
                      limits = [{ packets = 3, per = \"1h\", algorithm = \"token-bucket\" }]\n";

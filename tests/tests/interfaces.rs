@@ -139,8 +139,7 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
 }
 
 #[test]
-fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_attached_when_it_comes()
- {
+fn an_interface_missing_at_start_is_attached_when_it_appears() {
     require_root!();
     require_command!("bpftool");
     let (lab, service) = Service::in_lab(&both()).unwrap();
@@ -243,8 +242,7 @@ fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
 }
 
 #[test]
-fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_when_it_is_read_again()
- {
+fn a_foreign_detach_is_undone_at_once_and_rlctl_detach_by_a_reload() {
     require_root!();
     require_command!("bpftool");
     let (lab, mut service) = Service::in_lab(&format!("{POLICY}{}", interface(INTERFACE))).unwrap();

@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 
 const CONFIG: &str = r#"
 [policy.default]
-limits = [{ packets = 100, per = "1s" }, { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = "2MB", match = "udp" }]
+limits = [
+  { packets = 100, per = "1s" },
+  { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = "2MB", match = "udp" },
+]
 ban = { after = 5000, within = "10s", for = "10m" }
 [policy.partner]
 sources = ["203.0.113.0/24"]

@@ -1,5 +1,5 @@
-//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, prose, and the files
-//! in `contrib` for other tools. Every check runs, whatever the others found.
+//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, prose, width, and the
+//! files in `contrib` for other tools. Every check runs, whatever the others found.
 
 use std::{
     env, fs, io, iter,
@@ -7,7 +7,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{
@@ -17,11 +17,12 @@ use crate::{
 };
 
 mod prose;
+mod width;
 
 /// Checks format, lints, documentation, dependencies, spelling and prose
 #[derive(Args)]
 pub struct Arguments {
-    /// Check prose only, which takes a second
+    /// Check prose and the width of lines only, which takes a second
     #[arg(long)]
     prose: bool,
 }
@@ -36,6 +37,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     eprintln!("check: prose");
     if !prose::is_natural()? {
         failed.push("prose");
+    }
+    eprintln!("check: width");
+    if !width::is_kept()? {
+        failed.push("width");
     }
     Ok(report(&failed))
 }
@@ -100,6 +105,16 @@ fn report(failed: &[&str]) -> ExitCode {
     }
     eprintln!("check: failed: {}", failed.join(", "));
     ExitCode::FAILURE
+}
+
+/// The files of the repository that match a pattern.
+fn tracked(glob: &str) -> Result<Vec<String>> {
+    let files = process::output(process::in_root("git").args(["ls-files", glob]))?;
+    Ok(files.lines().map(str::to_owned).collect())
+}
+
+fn read(path: &str) -> Result<String> {
+    fs::read_to_string(workspace::root().join(path)).with_context(|| path.to_owned())
 }
 
 fn skip(name: &str, why: &str) {

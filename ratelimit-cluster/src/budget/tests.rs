@@ -103,10 +103,14 @@ fn any_wishes() -> impl Strategy<Value = (u64, Vec<Wish>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, cases: 2_000, ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn parts_are_within_the_limit_and_not_below_claims((amount, wishes) in any_wishes(), is_equal in any::<bool>()) {
+    fn parts_are_within_the_limit_and_not_below_claims(
+        (amount, wishes) in any_wishes(), is_equal in any::<bool>(),
+    ) {
         let parts = parts(&limit(amount, is_equal), &wishes);
         prop_assert!(parts.iter().sum::<u64>() <= amount);
         prop_assert!(parts.iter().zip(&wishes).all(|(part, wish)| *part >= wish.claim));
@@ -116,7 +120,8 @@ proptest! {
     /// takes less.
     #[test]
     fn more_claim_or_demand_of_one_never_raises_the_part_of_another(
-        (amount, wishes) in any_wishes(), is_equal in any::<bool>(), which in any::<prop::sample::Index>(), is_known in any::<bool>(),
+        (amount, wishes) in any_wishes(), is_equal in any::<bool>(),
+        which in any::<prop::sample::Index>(), is_known in any::<bool>(),
     ) {
         let limit = limit(amount, is_equal);
         let which = which.index(wishes.len());
@@ -126,11 +131,20 @@ proptest! {
         worst[which] = Wish { claim: limit.equal(wishes.len() as u64), demand: u64::MAX, place };
         let after = parts(&limit, &worst);
         let others = (0..wishes.len()).filter(|other| *other != which);
-        prop_assert!(others.into_iter().all(|other| after[other] <= before[other]), "{:?} {:?}", before, after);
+        prop_assert!(
+            others
+                .into_iter()
+                .all(|other| after[other] <= before[other]),
+            "{:?} {:?}",
+            before,
+            after
+        );
     }
 
     #[test]
-    fn nearly_all_is_given_out_where_it_is_wanted((amount, mut wishes) in any_wishes(), is_equal in any::<bool>()) {
+    fn nearly_all_is_given_out_where_it_is_wanted(
+        (amount, mut wishes) in any_wishes(), is_equal in any::<bool>(),
+    ) {
         wishes[0].demand = u64::MAX;
         let sum: u64 = parts(&limit(amount, is_equal), &wishes).iter().sum();
         let lost = if is_equal { 0 } else { wishes.len() as u64 + amount / 10_000 };

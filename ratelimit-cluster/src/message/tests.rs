@@ -299,12 +299,17 @@ fn a_revoked_node_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, cases: 512, ..ProptestConfig::default()
+    })]
 
     /// What is signed can still be anything: nothing panics, and what can be read is read as it was
     /// written.
     #[test]
-    fn any_bytes_are_read_or_refused(mut body in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..6, stored in any::<bool>()) {
+    fn any_bytes_are_read_or_refused(
+        mut body in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..6,
+        stored in any::<bool>(),
+    ) {
         if let Some(first) = body.first_mut() {
             *first = kind;
         }
@@ -317,7 +322,9 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_any_change_is_refused(place in any::<prop::sample::Index>(), change in 1u8..) {
+    fn a_message_with_any_change_is_refused(
+        place in any::<prop::sample::Index>(), change in 1u8..,
+    ) {
         let mut message = from("b", 1, 1, STORED);
         let place = place.index(message.len());
         message[place] ^= change;
@@ -326,8 +333,24 @@ proptest! {
 
     /// A body that was right, with some bytes changed, left out and put in.
     #[test]
-    fn a_changed_body_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 1..8)) {
-        let report = Report { period: 7, view: 9, unheard: vec![1], entries: vec![Entry { key: vec![4; 8], claim: 5, demand: 6, held: 7, passed: 8 }; 1] };
+    fn a_changed_body_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 1..8)
+    ) {
+        let report = Report {
+            period: 7,
+            view: 9,
+            unheard: vec![1],
+            entries: vec![
+                Entry {
+                    key: vec![4; 8],
+                    claim: 5,
+                    demand: 6,
+                    held: 7,
+                    passed: 8
+                };
+                1
+            ],
+        };
         for body in [ban(1), Body::Report(report, Stated::default())] {
             let mut bytes = body.write();
             for (place, byte, kind) in &changes {

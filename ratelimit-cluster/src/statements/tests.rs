@@ -186,7 +186,9 @@ proptest! {
 
     #[test]
     fn merging_is_commutative_associative_and_idempotent(
-        (statements, shuffled) in prop::collection::vec(any_statement(), 0..16).prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+        (statements, shuffled) in prop::collection::vec(any_statement(), 0..16).prop_flat_map(
+            |all| (Just(all.clone()), Just(all).prop_shuffle())
+        ),
         twice in 0usize..16,
     ) {
         let once = all_of(&merged(&statements));
@@ -195,13 +197,22 @@ proptest! {
     }
 
     #[test]
-    fn a_digest_finds_any_difference(statements in prop::collection::vec(any_statement(), 1..16), left_out in any::<prop::sample::Index>()) {
+    fn a_digest_finds_any_difference(
+        statements in prop::collection::vec(any_statement(), 1..16),
+        left_out in any::<prop::sample::Index>(),
+    ) {
         let all = merged(&statements);
         let mut some = statements;
         some.remove(left_out.index(some.len()));
         let some = merged(&some);
-        let content = |set: &StatementSet<Key>| -> Vec<_> { (0..3).map(|node| set.of_author(&name(node), 0).collect::<Vec<_>>()).collect() };
-        let digests = |set: &StatementSet<Key>| -> Vec<_> { (0..3).map(|node| set.digest(&name(node), 0)).collect() };
+        let content = |set: &StatementSet<Key>| -> Vec<_> {
+            (0..3)
+                .map(|node| set.of_author(&name(node), 0).collect::<Vec<_>>())
+                .collect()
+        };
+        let digests = |set: &StatementSet<Key>| -> Vec<_> {
+            (0..3).map(|node| set.digest(&name(node), 0)).collect()
+        };
         prop_assert_eq!(content(&all) == content(&some), digests(&all) == digests(&some));
     }
 }

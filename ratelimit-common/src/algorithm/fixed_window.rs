@@ -522,7 +522,9 @@ mod tests {
             for (gap, cost) in arrivals {
                 now += gap;
                 let tick = now - now % window.tick_ns();
-                let (opened, used) = open.filter(|(opened, _)| now < opened + window.window_ns()).unwrap_or((tick, 0));
+                let (opened, used) = open
+                    .filter(|(opened, _)| now < opened + window.window_ns())
+                    .unwrap_or((tick, 0));
                 let expected = used + cost <= amount;
                 if expected {
                     open = Some((opened, used + cost));
@@ -536,11 +538,13 @@ mod tests {
         /// Anything that ends with the window, such as the share of a CPU, ends exactly with it.
         #[test]
         fn a_window_ends_when_it_says(
-            amount in 1u64..100_000_000, window_ms in 1_000u64..31 * 86_400_000, start: u32, elapsed in 0.0f64..1.0,
+            amount in 1u64..100_000_000, window_ms in 1_000u64..31 * 86_400_000, start: u32,
+            elapsed in 0.0f64..1.0,
         ) {
             let window = FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
             let word = window.step(0, Instant::from_nanos(start.into()), 1).unwrap();
-            let at = u64::from(start) + (window.window_ns().saturating_sub(window.tick_ns()) as f64 * elapsed) as u64;
+            let at = u64::from(start)
+                + (window.window_ns().saturating_sub(window.tick_ns()) as f64 * elapsed) as u64;
             let ends = at + window.ends_in_ns(word, Instant::from_nanos(at));
             let used = |at| window.used(word, Instant::from_nanos(at));
             prop_assert_eq!((used(ends - 1), used(ends)), (1, 0));
@@ -549,7 +553,8 @@ mod tests {
         /// A word is written with one amount and read with another.
         #[test]
         fn what_was_used_stays_used_whatever_the_amount(
-            before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000, share in 0.0f64..1.0,
+            before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000,
+            share in 0.0f64..1.0,
         ) {
             let of = |amount| FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
             let (before, after) = (of(before), of(after));
@@ -563,7 +568,9 @@ mod tests {
         }
 
         #[test]
-        fn a_source_that_keeps_to_its_limit_is_never_refused(amount in 1u64..500, window_ms in 10u64..5_000, start: u32) {
+        fn a_source_that_keeps_to_its_limit_is_never_refused(
+            amount in 1u64..500, window_ms in 10u64..5_000, start: u32,
+        ) {
             let window = FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
             let gap = window.window_ns().div_ceil(amount);
             let mut word = 0;

@@ -170,7 +170,8 @@ proptest! {
 
     #[test]
     fn the_order_of_packets_of_one_time_changes_nothing(
-        of in promising(), now in odd_time(), costs in prop::collection::vec(1u64..100, 1..30), by: usize,
+        of in promising(), now in odd_time(), costs in prop::collection::vec(1u64..100, 1..30),
+        by: usize,
     ) {
         let now = Instant::from_nanos(now);
         let mut in_order = costs.clone();
@@ -188,7 +189,8 @@ proptest! {
 
     #[test]
     fn a_source_that_was_silent_for_long_enough_is_a_new_one(
-        of in promising(), start in odd_time(), packets in packets(), idle in 0u64..1 << 50, shift in 0u32..50,
+        of in promising(), start in odd_time(), packets in packets(), idle in 0u64..1 << 50,
+        shift in 0u32..50,
     ) {
         let answers = |mut word: u64, mut now: u64| {
             let mut answers = Vec::new();

@@ -426,7 +426,9 @@ mod tests {
             amount in 1u64..20,
             longer in 0u64..20,
             window in 1u64..50,
-            start in prop::sample::select(vec![0, 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63]),
+            start in prop::sample::select(
+                vec![0, 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63]
+            ),
             steps in prop::collection::vec(0u64..30, 0..400),
         ) {
             let log = log(amount, window);

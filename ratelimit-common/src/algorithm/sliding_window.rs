@@ -623,14 +623,18 @@ mod tests {
                     oracle.admitted.push((position, cost));
                     let elapsed = oracle.whole() - left;
                     let bound = most + previous * elapsed;
-                    prop_assert!(oracle.log(position) * oracle.whole() <= bound, "more than the \
-                                                                                  bound");
+                    prop_assert!(
+                        oracle.log(position) * oracle.whole() <= bound,
+                        "more than the bound"
+                    );
                 } else {
                     // A part of the previous count, a unit of its weight, and the whole to which
                     // both are rounded.
-                    let rounding = (u128::from(amount) / 1024 + 1 + u128::from(amount > 2047)) * oracle.whole();
+                    let rounding = (u128::from(amount) / 1024 + 1 + u128::from(amount > 2047))
+                        * oracle.whole();
                     prop_assert!(estimate + rounding > most, "refused without need");
-                    let bound = (oracle.log(position) + u128::from(cost)) * oracle.whole() + previous * left;
+                    let bound = (oracle.log(position) + u128::from(cost)) * oracle.whole()
+                        + previous * left;
                     prop_assert!(bound + rounding > most, "refused beyond the bound");
                 }
             }
@@ -666,7 +670,12 @@ mod tests {
                 // A packet in each window is lost to rounding, and only parts of the first and last
                 // windows are seen.
                 let windows = (now - u64::from(start)) / window.window_ns() + 2;
-                prop_assert!(2 * both.admitted + windows >= both.log_admitted, "{} of {}", both.admitted, both.log_admitted);
+                prop_assert!(
+                    2 * both.admitted + windows >= both.log_admitted,
+                    "{} of {}",
+                    both.admitted,
+                    both.log_admitted
+                );
             }
         }
 

@@ -722,17 +722,21 @@ mod tests {
         fn agrees_with_the_obvious_definition_whatever_changes(
             (amount, window_ns, burst) in parameters(), start: u32, steps in steps(),
         ) {
-            let of = |amount, burst| TokenBucket::new(amount, Duration::from_nanos(window_ns), burst);
+            let of =
+                |amount, burst| TokenBucket::new(amount, Duration::from_nanos(window_ns), burst);
             let mut oracle = Oracle::new((amount, window_ns, burst));
             let (mut word, mut now) = (0, u64::from(start));
             let (mut amount, mut burst) = (amount, burst);
             let mut bucket = of(amount, burst).unwrap().starting(Instant::from_nanos(now));
             for (gap, share, change) in steps {
                 let cost = ((burst as f64 * share * share) as u64).max(1);
-                now += (gap * gap * cost as f64 * window_ns as f64 / amount as f64) as u64 % (1 << 40);
+                now +=
+                    (gap * gap * cost as f64 * window_ns as f64 / amount as f64) as u64 % (1 << 40);
                 let at = Instant::from_nanos(now);
                 if let Some((rate, size)) = change {
-                    let times = |value: u64, share: f64| ((value as f64 * 8f64.powf(2.0 * share - 1.0)) as u64).clamp(1, 1 << 30);
+                    let times = |value: u64, share: f64| {
+                        ((value as f64 * 8f64.powf(2.0 * share - 1.0)) as u64).clamp(1, 1 << 30)
+                    };
                     (amount, burst) = (times(amount, rate).min(window_ns), times(burst, size));
                     bucket = of(amount, burst).unwrap().after(&bucket, at);
                     oracle.change(now, (amount, burst));
@@ -742,7 +746,11 @@ mod tests {
                 prop_assert!(judged.is_ok(), "{judged:?}");
                 // A word never decreases, at any rate.
                 if let Ok(next) = answer {
-                    prop_assert!(next.wrapping_sub(bucket.debt_origin(at)) >= word.wrapping_sub(bucket.debt_origin(at)) || word == 0);
+                    prop_assert!(
+                        next.wrapping_sub(bucket.debt_origin(at))
+                            >= word.wrapping_sub(bucket.debt_origin(at))
+                            || word == 0
+                    );
                     word = next;
                 }
             }
@@ -768,7 +776,8 @@ mod tests {
                 for (at, cost) in &admitted[first..] {
                     sum += i128::from(*cost);
                     let elapsed = i128::from(at - admitted[first].0 + bucket.rounding_ns());
-                    let most = i128::from(burst) * i128::from(window_ns) + elapsed * i128::from(amount);
+                    let most =
+                        i128::from(burst) * i128::from(window_ns) + elapsed * i128::from(amount);
                     prop_assert!(sum * i128::from(window_ns) <= most);
                 }
             }
@@ -784,7 +793,8 @@ mod tests {
             let mut word = bucket.step(0, Instant::from_nanos(start), first).unwrap();
             for packet in 1..300u64 {
                 // The bucket was emptied by `first` tokens, and then takes the others one by one.
-                let due = (u128::from(packet + first - burst.min(first)) * u128::from(window_ns)).div_ceil(amount.into());
+                let due = (u128::from(packet + first - burst.min(first)) * u128::from(window_ns))
+                    .div_ceil(amount.into());
                 let at = start + u64::try_from(due).unwrap() + packet * bucket.rounding_ns();
                 word = bucket.step(word, Instant::from_nanos(at), 1).expect("within the limit");
             }
@@ -817,7 +827,9 @@ mod tests {
                 (first, last) = (first.min(at), last.max(at));
                 let answer = bucket.step(word, Instant::from_nanos(at), 1);
                 admitted += u64::from(answer.is_ok());
-                prop_assert!(admitted * SECOND <= 5 * SECOND + (last - first + bucket.rounding_ns()) * 10);
+                prop_assert!(
+                    admitted * SECOND <= 5 * SECOND + (last - first + bucket.rounding_ns()) * 10
+                );
                 word = answer.unwrap_or(word);
             }
         }

@@ -84,18 +84,25 @@ mod tests {
             };
             let asked = connection(source, destination, ports);
             let cookie = hash(key, &message(&asked, Instant::from_nanos(at)));
-            let valid = |of: &Connection<Ipv4>, at| is_valid(of, cookie, Instant::from_nanos(at), |it| hash(key, it));
+            let valid = |of: &Connection<Ipv4>, at| {
+                is_valid(of, cookie, Instant::from_nanos(at), |it| hash(key, it))
+            };
             if later <= SLOT {
                 prop_assert!(valid(&asked, at + later));
             }
             if later >= 2 * SLOT {
                 prop_assert!(!valid(&asked, at + later));
             }
-            let mut bytes = [source, destination, [ports[0][0], ports[0][1], ports[1][0], ports[1][1]]];
+            let mut bytes = [
+                source,
+                destination,
+                [ports[0][0], ports[0][1], ports[1][0], ports[1][1]],
+            ];
             bytes[bit / 32][bit / 8 % 4] ^= 1 << (bit % 8);
             let [source, destination, [a, b, c, d]] = bytes;
             prop_assert!(!valid(&connection(source, destination, [[a, b], [c, d]]), at));
-            prop_assert!(!is_valid(&asked, cookie, Instant::from_nanos(at), |it| hash(Key([key.0[0] ^ 1, key.0[1]]), it)));
+            let other = Key([key.0[0] ^ 1, key.0[1]]);
+            prop_assert!(!is_valid(&asked, cookie, Instant::from_nanos(at), |it| hash(other, it)));
         }
     }
 

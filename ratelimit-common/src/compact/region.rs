@@ -58,7 +58,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_lies_within_the_region(first_set in 0u32..1 << 30, sets in 1u32..1 << 30, tag: u64) {
+        fn a_source_lies_within_the_region(
+            first_set in 0u32..1 << 30, sets in 1u32..1 << 30, tag: u64,
+        ) {
             let region = Region::new(first_set, sets);
             prop_assert!((first_set..region.end()).contains(&region.set_of(tag)));
         }

@@ -193,7 +193,12 @@ proptest! {
         for times in admitted {
             for (index, first) in times.iter().enumerate() {
                 for (count, last) in (1..).zip(&times[index..]) {
-                    prop_assert!(count <= most_in(&limit, last - first), "{} in {} ns", count, last - first);
+                    prop_assert!(
+                        count <= most_in(&limit, last - first),
+                        "{} in {} ns",
+                        count,
+                        last - first
+                    );
                 }
             }
         }

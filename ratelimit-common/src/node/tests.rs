@@ -49,7 +49,10 @@ proptest! {
             // Most steps lie around the end of a window.
             now += match gap {
                 0..90_000 => u64::from(gap),
-                _ => opened.map_or(1, |opened: u64| (opened + window_ns).saturating_sub(now).saturating_sub(150_000)),
+                _ => opened.map_or(
+                    1,
+                    |opened: u64| (opened + window_ns).saturating_sub(now).saturating_sub(150_000),
+                ),
             };
             if opened.is_none_or(|opened| now >= opened + window_ns) {
                 (opened, sum) = (Some(now - now % tick_ns), 0);

@@ -199,7 +199,8 @@ impl Api {
             "summary": summary,
             "parameters": in_path.collect::<Value>(),
             "responses": {
-                "default": { "description": "The request was refused", "content": { PROBLEM_JSON: { "schema": refused } } },
+                "default": { "description": "The request was refused",
+                    "content": { PROBLEM_JSON: { "schema": refused } } },
             },
         });
         let of_path = self.paths.entry(path).or_insert_with(|| json!({}));
@@ -223,9 +224,9 @@ impl Api {
                 "version": env!("CARGO_PKG_VERSION"),
                 "license": { "name": "MIT OR Apache-2.0" },
             },
-            "servers": [{ "url": "http://localhost", "description": "The default path of the Unix \
-                                                                     socket is \
-                                                                     /run/ratelimit/control.sock" }],
+            "servers": [{ "url": "http://localhost",
+                "description": "The default path of the Unix socket is \
+                                /run/ratelimit/control.sock" }],
             "paths": self.paths,
             "components": { "schemas": definitions },
         })

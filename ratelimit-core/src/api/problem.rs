@@ -147,8 +147,8 @@ mod tests {
     fn a_refusal_becomes_a_problem_that_rlctl_reads() {
         let refused = Refused::because("no").hint("why");
         let problem = serde_json::to_value(Problem::new(409, refused.clone())).unwrap();
-        let expected = json!({ "type": "urn:ratelimit:problem:refused", "title": "The request was \
-                                                                                  refused", "status": 409,
+        let expected = json!({ "type": "urn:ratelimit:problem:refused",
+            "title": "The request was refused", "status": 409,
             "detail": "no", "code": "refused", "hint": "why" });
         assert_eq!(problem, expected);
         let read: Refused = serde_json::from_value(problem).unwrap();

@@ -273,7 +273,11 @@ mod tests {
             is_sliding: bool,
         ) {
             let window = window_ticks * 4 * MS + extra;
-            let algorithm = if is_sliding { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
+            let algorithm = if is_sliding {
+                Algorithm::SlidingWindow
+            } else {
+                Algorithm::FixedWindow
+            };
             let amount = 100;
             let limit = limit(amount, window, algorithm);
             prop_assert!(allows_coarse(&limit, TICK));

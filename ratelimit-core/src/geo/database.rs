@@ -45,8 +45,8 @@ impl<'a> Database<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the database is damaged or has another type than the selection needs, and
-    /// unless `allow_empty`, if a selected country or network has no prefix.
+    /// Returns an error if the database is damaged or has another type than the selection needs,
+    /// and, unless `allow_empty`, if a selected country or network has no prefix.
     pub fn select(
         &self,
         selection: &Selection,

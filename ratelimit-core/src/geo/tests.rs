@@ -43,7 +43,8 @@ fn prefixes_of_a_network_are_selected_with_its_name_as_the_reason() {
         &[
             (
                 "::192.0.2.0/120",
-                json!({ "autonomous_system_number": 64500_u32, "autonomous_system_organization": "Example" }),
+                json!({ "autonomous_system_number": 64500_u32,
+                        "autonomous_system_organization": "Example" }),
             ),
             (
                 "::198.51.100.0/120",

@@ -45,7 +45,10 @@ pub fn is_one(text: &str, sloppy: bool) -> bool {
     match text.split_once('-') {
         Some((first, last)) => {
             let [first, last] = [first, last].map(|text| text.trim().parse::<IpAddr>());
-            matches!((first, last), (Ok(first), Ok(last)) if first.is_ipv4() == last.is_ipv4() && first <= last)
+            matches!(
+                (first, last),
+                (Ok(first), Ok(last)) if first.is_ipv4() == last.is_ipv4() && first <= last,
+            )
         }
         None => match text.parse::<Prefix>() {
             Ok(_) => true,
@@ -214,7 +217,10 @@ mod tests {
         fn the_prefixes_of_a_range_are_its_addresses_without_gap_or_overlap(a: u32, b: u32) {
             let (first, last) = (a.min(b), a.max(b));
             let mut next = u64::from(first);
-            let range = Written::Range(Ipv4Addr::from_bits(first).into(), Ipv4Addr::from_bits(last).into());
+            let range = Written::Range(
+                Ipv4Addr::from_bits(first).into(),
+                Ipv4Addr::from_bits(last).into(),
+            );
             for prefix in range.prefixes() {
                 let IpAddr::V4(address) = prefix.address() else { panic!("{prefix}") };
                 prop_assert_eq!(u64::from(address.to_bits()), next);

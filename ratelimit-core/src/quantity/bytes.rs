@@ -180,7 +180,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_size_reads_back_as_itself(number: u64, shift in 0u32..64, factor in prop::sample::select(vec![1, 1000, 1024])) {
+        fn every_size_reads_back_as_itself(
+            number: u64, shift in 0u32..64, factor in prop::sample::select(vec![1, 1000, 1024]),
+        ) {
             let value = (number >> shift).saturating_mul(factor);
             prop_assert_eq!(parse_bytes(&bytes(value)), Ok(value));
         }

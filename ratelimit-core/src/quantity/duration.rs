@@ -247,7 +247,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_duration_reads_back_as_itself(seconds: u64, nanos in 0u32..1_000_000_000, shift in 0u32..64) {
+        fn every_duration_reads_back_as_itself(
+            seconds: u64, nanos in 0u32..1_000_000_000, shift in 0u32..64,
+        ) {
             let value = Duration::new(seconds >> shift, nanos);
             prop_assert_eq!(parse_duration(&duration(value)), Ok(value));
         }

@@ -121,15 +121,11 @@ pub(super) fn log(name: &str, read: &ListRead) {
     if let Some(entry) = read.unsaid.first.first() {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         let count = read.unsaid.count;
-        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list exempts \
-                                                                                  connected \
-                                                                                  networks: \
-                                                                                  confirm with \
-                                                                                  connected = \
-                                                                                  \"exempt\", or \
-                                                                                  ban them with \
-                                                                                  connected = \
-                                                                                  \"include\"");
+        warn!(
+            list = %name, entries = count, %prefix, network = %protected, why,
+            "a list exempts connected networks: confirm with connected = \"exempt\", or ban them \
+             with connected = \"include\""
+        );
     }
     let difference = &read.difference;
     if !difference.is_empty() {

@@ -224,7 +224,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_is_refused_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        fn garbage_is_refused_and_never_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..600)
+        ) {
             prop_assert!(Request::read(&bytes).is_err());
         }
 

@@ -187,7 +187,8 @@ mod tests {
             let mut all = Sums::new();
             for (index, (jump, seconds, packets, name)) in came.into_iter().enumerate() {
                 // The clock advances, and is set occasionally.
-                let first = i64::try_from(index).unwrap() * 300 + if jump % 5 == 0 { jump } else { 0 };
+                let first =
+                    i64::try_from(index).unwrap() * 300 + if jump % 5 == 0 { jump } else { 0 };
                 let sums = sums(name, packets);
                 series::add(&mut all, &sums);
                 rollup.add(&Increment { first, seconds, sums });

@@ -207,8 +207,10 @@ impl Keeper {
     fn recreate(&mut self, error: &anyhow::Error) {
         self.errors += 1;
         let error = format!("{error:#}");
-        warn!(error, path = %self.file.path().display(), "packet history is damaged; starting a \
-                                                          new one");
+        warn!(
+            error, path = %self.file.path().display(),
+            "packet history is damaged; starting a new one"
+        );
         self.file.remove();
     }
 

@@ -275,13 +275,15 @@ fn a_daemon_that_does_not_know_the_user_ends_with_5() {
 fn json_prints_the_answer_itself_for_every_verb() {
     let changed = json!({"added": 1, "updated": 0, "removed": 1, "absent": [], "more": true});
     let check_answer = json!({
-        "address": "::1", "source": "::1", "action": "drop", "reason": "banned", "rule": null, "until": null,
+        "address": "::1", "source": "::1", "action": "drop", "reason": "banned", "rule": null,
+        "until": null,
         "ban": null, "policy": "default", "limits": [], "refused_packets": 0, "refused_last": null
     });
     let status = json!({
         "version": "1.0.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
         "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false,
-        "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null}, "interfaces": [],
+        "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true,
+            "decides": null}, "interfaces": [],
         "maps": [], "bans": 0, "allows": 0, "policies": 1
     });
     for verb in [
@@ -436,7 +438,11 @@ fn the_flag_for_colour_beats_terminal_and_environment() {
 #[test]
 fn a_reader_that_has_read_enough_is_no_error() {
     let rows: Vec<Value> = (0..20_000)
-        .map(|n| json!({"prefix": format!("10.0.{}.{}", n / 200, n % 200), "since": null, "reason": null, "by": null, "origin": "config"}))
+        .map(|n| {
+            json!({"prefix": format!(
+                    "10.0.{}.{}", n / 200, n % 200,
+                ), "since": null, "reason": null, "by": null, "origin": "config"})
+        })
         .collect();
     let daemon = ScriptedDaemon::start(answers(&rows));
     let mut child = Command::new(env!("CARGO_BIN_EXE_rlctl"))

@@ -167,12 +167,16 @@ fn verbs(verb: &str) -> Vec<String> {
 /// A command line of each verb, and what the daemon answers: JSON, or a text.
 fn rows() -> Vec<(&'static str, Value)> {
     let reloaded = json!({"files": ["/etc/ratelimit/config.toml"], "changes": []});
-    let cluster = json!({"url": "redis://store", "node": "a", "connected": true, "since": SINCE, "error": null, "bans": 0,
-        "failures": 0, "nodes": [], "refused": {}, "refusal": null, "refused_at": null, "denied": 0});
-    let imported = json!({"dry_run": false, "format": "plain", "targets": [], "duplicates": 0, "covered": 0, "skipped": {}, "bad": 0});
+    let cluster = json!({"url": "redis://store", "node": "a", "connected": true, "since": SINCE,
+        "error": null, "bans": 0,
+        "failures": 0, "nodes": [], "refused": {}, "refusal": null, "refused_at": null,
+        "denied": 0});
+    let imported = json!({"dry_run": false, "format": "plain", "targets": [], "duplicates": 0,
+        "covered": 0, "skipped": {}, "bad": 0});
     let event =
         r#"{"time": "2026-03-02T14:32:07Z", "kind": "of a newer daemon"}"#.to_owned() + "\n";
-    let applied = json!({"changes": [], "attempt": {"file": "new.toml", "main": "config.toml", "installed": false,
+    let applied = json!({"changes": [], "attempt": {"file": "new.toml", "main": "config.toml",
+        "installed": false,
         "outcome": "pending", "until": SINCE}});
     let settings = json!([{"key": "clock", "value": "\"auto\"", "origin": "default"}]);
     let revoked = json!({"node": "b", "revoked": true, "changed": true, "until": null});

@@ -118,36 +118,65 @@ fn json_has_the_same_figures_under_names_that_stay() {
     let tally =
         |passed: u64, dropped: u64| json!({"passed": passed, "dropped": dropped, "observed": 0});
     let first = json!({"reason": "limited", "policy": "default", "limit": "2 packets per 1s"});
-    let source = |source: &str, passed: u64| json!({"source": source, "passed": passed, "dropped": 1, "observed": 0, "first": first});
-    let changed = |source: &str, old: Value, new: Value| json!({"source": source, "old": old, "new": new, "first": first});
-    let interval = |start: f64, passed: u64, dropped: u64| json!({"start_seconds": start, "passed": passed, "dropped": dropped, "observed": 0});
-    let row = |action: &str, reason: &str, packets: u64| json!({"action": action, "reason": reason, "packets": packets, "bytes": packets * 100});
+    let source = |source: &str, passed: u64| {
+        json!({
+            "source": source, "passed": passed, "dropped": 1, "observed": 0, "first": first
+        })
+    };
+    let changed = |source: &str, old: Value, new: Value| {
+        json!({
+            "source": source, "old": old, "new": new, "first": first
+        })
+    };
+    let interval = |start: f64, passed: u64, dropped: u64| {
+        json!({
+            "start_seconds": start, "passed": passed, "dropped": dropped, "observed": 0
+        })
+    };
+    let row = |action: &str, reason: &str, packets: u64| {
+        json!({
+            "action": action, "reason": reason, "packets": packets, "bytes": packets * 100
+        })
+    };
     let name = |action: &str, reason: &str| json!({"action": action, "reason": reason});
-    let pair = |old: Value, new: Value, packets: u64| json!({"old": old, "new": new, "packets": packets, "bytes": packets * 100});
+    let pair = |old: Value, new: Value, packets: u64| {
+        json!({
+            "old": old, "new": new, "packets": packets, "bytes": packets * 100
+        })
+    };
     let (conforming, limited) = (name("pass", "conforming"), name("drop", "limited"));
     let expected = json!({
         "capture": {
-            "file": "capture", "format": "pcap", "complete": true, "error": null, "packets": 11, "bytes": 1100, "cut": 11, "cut_headers": 0,
+            "file": "capture", "format": "pcap", "complete": true, "error": null, "packets": 11,
+            "bytes": 1100, "cut": 11, "cut_headers": 0,
             "cut": 11,
             "cut_headers": 0,
-            "sources": 4, "first": "2021-04-28T10:30:21Z", "duration_seconds": 1.8, "packets_per_second_max": 6,
+            "sources": 4, "first": "2021-04-28T10:30:21Z", "duration_seconds": 1.8,
+            "packets_per_second_max": 6,
             "backwards": 1, "untimed": 0,
         },
         "config": {"file": "new.toml", "observe": false},
         "verdicts": [
-            row("pass", "not-ip", 1), row("pass", "allowed", 1), row("pass", "conforming", 7), row("drop", "limited", 2),
+            row("pass", "not-ip", 1), row("pass", "allowed", 1), row("pass", "conforming", 7),
+            row("drop", "limited", 2),
         ],
         "sources_dropped": 2,
         "sources_capacity": 262_144,
         "sources_evicted": 0,
         "sources": [source("198.51.100.1", 3), source("2001:db8::/64", 2)],
-        "timeline": {"interval_seconds": 1.0, "intervals": [interval(0.0, 5, 1), interval(1.0, 4, 1)]},
+        "timeline": {"interval_seconds": 1.0, "intervals": [
+            interval(0.0, 5, 1), interval(1.0, 4, 1),
+        ]},
         "attacks": null,
         "challenged": null,
         "compare": {
             "file": "old.toml",
-            "verdicts_old": [row("pass", "not-ip", 1), row("pass", "conforming", 6), row("drop", "limited", 4)],
-            "timeline_old": {"interval_seconds": 1.0, "intervals": [interval(0.0, 4, 2), interval(1.0, 3, 2)]},
+            "verdicts_old": [
+                row("pass", "not-ip", 1), row("pass", "conforming", 6), row("drop", "limited", 4),
+            ],
+            "timeline_old": {"interval_seconds": 1.0, "intervals": [
+                interval(0.0, 4, 2), interval(1.0, 3, 2),
+            ]},
             "verdicts": [
                 pair(name("pass", "not-ip"), name("pass", "not-ip"), 1),
                 pair(conforming.clone(), name("pass", "allowed"), 1),
@@ -437,7 +466,8 @@ heavy-hitter  from 203.0.113.7  2.0s  2.0s        100        1  ban 203.0.113.7
     let answer: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
         answer["attacks"],
-        json!([{ "kind": "heavy-hitter", "subject": "from 203.0.113.7", "start_seconds": 2.0, "end_seconds": 2.0,
+        json!([{ "kind": "heavy-hitter", "subject": "from 203.0.113.7", "start_seconds": 2.0,
+            "end_seconds": 2.0,
             "packets_per_second": 100, "sources_seen": 1, "answer": "ban", "sources": [] }])
     );
     let (stdout, ..) = run(&files, &["capture", "--config", "old.toml", "--json"], b"");

@@ -116,28 +116,52 @@ pub fn daemon_of(arguments: &str, answer: &Value) -> Daemon {
 #[expect(clippy::too_many_lines, reason = "a few lines per verb")]
 pub fn verbs() -> Vec<(&'static str, Value)> {
     let limit = json!({"packets": 1000, "per": "1s", "algorithm": "fixed-window"});
-    let bucket = json!({"bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000, "match": "tcp-syn"});
-    let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login \
-                                                                                        flood", "by": "root", "origin": "manual"});
-    let allow = json!({"prefix": "192.0.2.10", "until": null, "since": SINCE, "reason": "monitoring", "by": "root", "origin": "manual"});
-    let policy = json!({"name": "default", "prefixes": [], "limits": [limit, bucket], "observe": false, "origin": "config",
-        "ban": {"after": 5000, "within": "10s", "for": "10m", "factor": 2, "max": "24h", "unverified": "limit"}});
+    let bucket = json!({
+        "bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000,
+        "match": "tcp-syn"
+    });
+    let ban = json!({
+        "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood",
+        "by": "root", "origin": "manual"
+    });
+    let allow = json!({
+        "prefix": "192.0.2.10", "until": null, "since": SINCE, "reason": "monitoring", "by": "root",
+        "origin": "manual"
+    });
+    let policy = json!({"name": "default", "prefixes": [], "limits": [limit, bucket],
+        "observe": false, "origin": "config",
+        "ban": {"after": 5000, "within": "10s", "for": "10m", "factor": 2, "max": "24h",
+            "unverified": "limit"}});
     let state =
         json!({"limit": limit, "used": 800, "room_in_seconds": 0.0, "clears_in_seconds": 0.5});
-    let changed = |added: usize, removed: usize| json!({"added": added, "updated": 0, "removed": removed, "absent": []});
-    let attempt = |outcome: &str, key: &str| json!({"file": "new.toml", "main": "/etc/ratelimit/config.toml", "installed": false, "outcome": outcome, key: SINCE});
+    let changed = |added: usize, removed: usize| {
+        json!({
+            "added": added, "updated": 0, "removed": removed, "absent": []
+        })
+    };
+    let attempt = |outcome: &str, key: &str| {
+        json!({"file": "new.toml", "main": "/etc/ratelimit/config.toml", "installed": false,
+                "outcome": outcome, key: SINCE})
+    };
     vec![
         (
             "status",
-            json!({"version": "1.0.0", "pid": 812, "started": SINCE, "config_files": ["/etc/ratelimit/config.toml"], "config_applied": SINCE,
-                "config_error": null, "observe": true, "bans": 3, "allows": 1, "policies": 2, "protected": 4,
-                "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null},
-                "interfaces": [{"name": "eth0", "attached": true, "mode_wanted": "auto", "mode": "native"}],
-                "maps": [{"name": "SOURCES_V4", "entries": 1200, "capacity": 262_144, "memory_bytes": 35_651_584}],
-                "database": {"damaged": null, "aside": 0, "left_out": [{"policy": "10.0.0.0/8", "error": "there \
-                                                                                                          are \
-                                                                                                          too \
-                                                                                                          many"}]}}),
+            json!({"version": "1.0.0", "pid": 812, "started": SINCE,
+            "config_files": ["/etc/ratelimit/config.toml"], "config_applied": SINCE,
+            "config_error": null, "observe": true, "bans": 3, "allows": 1, "policies": 2,
+            "protected": 4,
+            "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true,
+                "decides": null},
+            "interfaces": [
+                {"name": "eth0", "attached": true, "mode_wanted": "auto", "mode": "native"}
+            ],
+            "maps": [
+                {"name": "SOURCES_V4", "entries": 1200, "capacity": 262_144,
+                    "memory_bytes": 35_651_584}
+            ],
+            "database": {"damaged": null, "aside": 0, "left_out": [
+                {"policy": "10.0.0.0/8", "error": "there are too many"}
+            ]}}),
         ),
         ("ban 203.0.113.7 --reason scanner", changed(1, 0)),
         ("unban 203.0.113.7", changed(0, 1)),
@@ -154,16 +178,19 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ("list limits", json!([policy])),
         (
             "list lists",
-            json!([{"name": "spamhaus", "action": "ban", "entries": 1402, "file": "/etc/ratelimit/drop.txt", "every_seconds": 3600.0,
+            json!([{"name": "spamhaus", "action": "ban", "entries": 1402,
+                "file": "/etc/ratelimit/drop.txt", "every_seconds": 3600.0,
             "since": SINCE, "read": null, "errors": 0, "error": null}]),
         ),
         ("lists rm spamhaus", changed(0, 1402)),
         (
             "check 203.0.113.7",
-            json!({"address": "203.0.113.7", "source": "203.0.113.7", "action": "drop", "reason": "banned", "rule": "203.0.113.7",
-            "until": null, "ban": ban, "policy": "default", "limits": [state], "refused_packets": 12, "refused_last": SINCE,
-            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login \
-                                                                                                             flood", "by": "root",
+            json!({"address": "203.0.113.7", "source": "203.0.113.7", "action": "drop",
+                "reason": "banned", "rule": "203.0.113.7",
+            "until": null, "ban": ban, "policy": "default", "limits": [state],
+            "refused_packets": 12, "refused_last": SINCE,
+            "covering": [{"table": "ban", "prefix": "203.0.113.7", "until": null, "since": SINCE,
+                "reason": "login flood", "by": "root",
                 "origin": "manual", "decides": true}]}),
         ),
         (
@@ -178,47 +205,60 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ("keys reset users alice", json!({"reset": true})),
         (
             "top",
-            json!([{"source": "203.0.113.7", "policy": "default", "limit": state, "refused_packets": 12},
-            {"source": "2001:db8:1::/64", "policy": "partner", "limit": null, "refused_packets": 0}]),
+            json!([{"source": "203.0.113.7", "policy": "default", "limit": state,
+                "refused_packets": 12},
+            {"source": "2001:db8:1::/64", "policy": "partner", "limit": null,
+                "refused_packets": 0}]),
         ),
         (
             "stats",
-            json!([{"interface": "eth0", "family": "ipv4", "action": "pass", "reason": "conforming", "packets": 1_234_567, "bytes": 987_654_321},
-            {"interface": "eth0", "family": "ipv6", "action": "drop", "reason": "limited", "packets": 12, "bytes": 720}]),
+            json!([{"interface": "eth0", "family": "ipv4", "action": "pass", "reason": "conforming",
+                "packets": 1_234_567, "bytes": 987_654_321},
+            {"interface": "eth0", "family": "ipv6", "action": "drop", "reason": "limited",
+                "packets": 12, "bytes": 720}]),
         ),
         (
             "history --since 30d",
-            json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "levels": [], "observed_seconds": [1200, 0],
-            "verdicts": [{"action": "pass", "reason": "conforming", "packets": [120_000, 0], "bytes": [7_200_000, 0]},
+            json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "levels": [],
+                "observed_seconds": [1200, 0],
+            "verdicts": [{"action": "pass", "reason": "conforming", "packets": [120_000, 0],
+                "bytes": [7_200_000, 0]},
                 {"action": "drop", "reason": "limited", "packets": [600, 0], "bytes": [36_000, 0]}],
             "policies": [{"policy": "default", "packets": [120_600, 0], "bytes": [7_236_000, 0]}],
-            "attacks": [{"kind": "syn-flood", "subject": "to 10.10.10.10", "since": SINCE, "seen": "2026-03-02T14:40:07Z",
+            "attacks": [{"kind": "syn-flood", "subject": "to 10.10.10.10", "since": SINCE,
+                "seen": "2026-03-02T14:40:07Z",
                 "packets_per_second": 90_000, "sources": 700}]}),
         ),
         (
             "suggest",
-            json!({"since": SINCE, "percentile": 99.0, "headroom": 2.0, "policies": [policy], "limits": [{"policy": "default", "limit": limit,
-            "windows": 12_000, "sources": 340, "median": 12, "at": 240, "most": 900, "full": 0, "at_least": false,
+            json!({"since": SINCE, "percentile": 99.0, "headroom": 2.0, "policies": [policy],
+                "limits": [{"policy": "default", "limit": limit,
+            "windows": 12_000, "sources": 340, "median": 12, "at": 240, "most": 900, "full": 0,
+            "at_least": false,
             "proposed": {"packets": 480, "per": "1s", "algorithm": "fixed-window"}}]}),
         ),
         (
             "reload",
-            json!({"files": ["/etc/ratelimit/config.toml"], "changes": ["policy default: 500 \
-                                                                         packets per 1s became \
-                                                                         1000 packets per 1s"]}),
+            json!({"files": ["/etc/ratelimit/config.toml"], "changes": [
+                "policy default: 500 packets per 1s became 1000 packets per 1s"
+            ]}),
         ),
         (
             "config show --with-origin",
-            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", \
-                                                                   packets = 5, per = \"1s\" }]", "origin": "runtime", "by": "root"},
-            {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
+            json!([{"key": "policy.192.0.2.0/24.limits",
+                "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]",
+                "origin": "runtime", "by": "root"},
+            {"key": "observe", "value": "true", "origin": "file",
+                "file": "/etc/ratelimit/config.toml", "line": 3},
             {"key": "clock", "value": "\"auto\"", "origin": "default"}]),
         ),
         ("confirm", attempt("confirmed", "at")),
         ("rollback", attempt("rolled-back", "at")),
         (
             "list protected",
-            json!([{"prefix": "192.0.2.1", "reasons": ["the default gateway of eth0"], "spared": false},
+            json!([{"prefix": "192.0.2.1", "reasons": [
+                "the default gateway of eth0"
+            ], "spared": false},
             {"prefix": "198.51.100.7", "reasons": ["an SSH session of root"], "spared": true}]),
         ),
         (

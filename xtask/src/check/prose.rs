@@ -4,13 +4,11 @@
 //! The patterns have false hits, about one in five, so documents and comments have a share that
 //! they may not exceed. In the API and in strings every hit is rewritten or listed in [`ACCEPTED`].
 
-use std::fs;
-
 use anyhow::{Context, Result};
 use regex::{Regex, RegexSet};
 use serde_json::Value;
 
-use crate::{process, workspace};
+use super::{read, tracked};
 
 /// The largest share of sentences with a hit, in percent.
 const COMMENTS_MAX: f64 = 1.5;
@@ -83,11 +81,6 @@ fn patterns() -> Result<RegexSet> {
     .context("the patterns")
 }
 
-fn tracked(glob: &str) -> Result<Vec<String>> {
-    let files = process::output(process::in_root("git").args(["ls-files", glob]))?;
-    Ok(files.lines().map(str::to_owned).collect())
-}
-
 fn is_test(path: &str) -> bool {
     let is_bench = path.starts_with("bench/") || path.starts_with("fuzz/");
     is_bench
@@ -95,10 +88,6 @@ fn is_test(path: &str) -> bool {
         || ["tests", "test", "simulator"]
             .iter()
             .any(|it| path.split('/').any(|part| part == *it))
-}
-
-fn read(path: &str) -> Result<String> {
-    fs::read_to_string(workspace::root().join(path)).with_context(|| path.to_owned())
 }
 
 /// The sentences of all comments.
@@ -134,26 +123,31 @@ fn documents() -> Result<Vec<Text>> {
     Ok(found)
 }
 
-/// String literals of at least five words in the crates that talk to users.
+/// The sentences of string literals in the crates that talk to users.
 fn strings(sources: &[String]) -> Result<Vec<Text>> {
     let crates = Regex::new(r"^(?:ratelimit-(?:daemon|core|interface|cluster)|rlctl)/src")?;
-    let literal = Regex::new(r#""((?:[^"\\]|\\.)*)""#)?;
     let mut found = Vec::new();
     for path in sources.iter().filter(|it| crates.is_match(it)) {
-        for (index, line) in read(path)?.lines().enumerate() {
-            if line.trim().starts_with("//") {
-                continue;
-            }
-            let texts = literal.captures_iter(line).map(|it| it[1].to_owned());
-            let texts = texts.filter(|it| it.split_whitespace().count() >= 5);
-            let place = format!("{path}:{}", index + 1);
-            found.extend(texts.map(|text| Text {
-                place: place.clone(),
-                text,
-            }));
+        for (line, text) in literals(&read(path)?)? {
+            found.extend(sentences(&text, &format!("{path}:{line}"))?);
         }
     }
     Ok(found)
+}
+
+/// The string literals of a source, as they print, with the number of their first line.
+fn literals(source: &str) -> Result<Vec<(usize, String)>> {
+    let token = Regex::new(
+        r##"(?s)//[^\n]*|\br#".*?"#|\br"[^"]*"|'(?:\\.[^']*|[^'\\])'|"((?:[^"\\]|\\.)*)""##,
+    )?;
+    let continuation = Regex::new(r"\\\n\s*")?;
+    let tokens = token.captures_iter(source);
+    let literals = tokens.filter_map(|token| token.get(1)).map(|literal| {
+        let line = 1 + source[..literal.start()].matches('\n').count();
+        let text = continuation.replace_all(literal.as_str(), "");
+        (line, text.replace(r"\n", "\n").replace(r#"\""#, "\""))
+    });
+    Ok(literals.collect())
 }
 
 /// All descriptions of the API.
@@ -235,6 +229,13 @@ mod tests {
         ] {
             assert!(!patterns.is_match(natural), "{natural}");
         }
+    }
+
+    #[test]
+    fn literals_are_read_whole() {
+        let source = "// \"a comment\"\nlet a = '\"';\nf(\"one \\\n   two\\nthree\");\ng(\"four\")";
+        let expected = [(3, "one two\nthree".to_owned()), (5, "four".to_owned())];
+        assert_eq!(literals(source).unwrap(), expected);
     }
 
     #[test]

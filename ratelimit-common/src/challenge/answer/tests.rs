@@ -16,16 +16,29 @@ proptest! {
     /// all checksums are right.
     #[test]
     fn a_question_is_answered(
-        key: [u64; 2], is_ipv6: bool, tags in 0_usize..=2, ip_options in 0_usize..=10, tcp_options in 0_usize..=10,
-        ends: [[u8; 16]; 2], ports: [[u8; 2]; 2], sequence: [u8; 4], payload in 0_usize..64, has_link_layer: bool,
+        key: [u64; 2], is_ipv6: bool, tags in 0_usize..=2, ip_options in 0_usize..=10,
+        tcp_options in 0_usize..=10,
+        ends: [[u8; 16]; 2], ports: [[u8; 2]; 2], sequence: [u8; 4], payload in 0_usize..64,
+        has_link_layer: bool,
     ) {
         // Groups do not accept connections.
         prop_assume!(!(0xe0..0xf0).contains(&ends[1][0]) && ends[1][0] != 0xff);
         let link_layer = if has_link_layer { LinkLayer::Ethernet } else { LinkLayer::None };
         let front = if has_link_layer { front(tags, is_ipv6) } else { Vec::new() };
-        let mut segment = [&ports.concat()[..], &sequence, &[0; 4], &[(5 + u8::try_from(tcp_options).unwrap()) << 4, SYN], &[0xff; 6]].concat();
+        let mut segment = [
+            &ports.concat()[..],
+            &sequence,
+            &[0; 4],
+            &[(5 + u8::try_from(tcp_options).unwrap()) << 4, SYN],
+            &[0xff; 6],
+        ]
+        .concat();
         segment.extend(std::iter::repeat_n(1, 4 * tcp_options + payload));
-        let packet = if is_ipv6 { ipv6_packet(ends, ip_options > 0, &segment) } else { ipv4_packet(ends, ip_options, &segment) };
+        let packet = if is_ipv6 {
+            ipv6_packet(ends, ip_options > 0, &segment)
+        } else {
+            ipv4_packet(ends, ip_options, &segment)
+        };
         let question = [&front[..], &packet].concat();
         let mut answer = question.clone();
         let bytes = usize::from(answered(&mut answer, link_layer, Key(key)).unwrap());
@@ -57,7 +70,12 @@ proptest! {
         let returned = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
         let end = |end: &[u8]| <[u8; 4]>::try_from(end);
         let cookie = if is_ipv6 {
-            let addresses = [0, 16].map(|at| Ipv6::new(<[u8; 16]>::try_from(&question_ends(&question, front.len(), 8)[at..at + 16]).unwrap()));
+            let addresses = [0, 16].map(|at| {
+                Ipv6::new(
+                    <[u8; 16]>::try_from(&question_ends(&question, front.len(), 8)[at..at + 16])
+                        .unwrap(),
+                )
+            });
             cookie::hash(Key(key), &cookie::message(&Connection { addresses, ports }, NOW))
         } else {
             let addresses = [Ipv4::new(end(&ends[0]).unwrap()), Ipv4::new(end(&ends[1]).unwrap())];
@@ -69,16 +87,37 @@ proptest! {
     /// An answer with a listener's cookie is right, no longer than the question, and has the
     /// segment size if the question had options.
     #[test]
-    fn a_listener_answers(is_ipv6: bool, options in 0_usize..=10, sequence: u32, number: u32, segment_bytes: u16) {
-        let mut segment = [&[1, 2, 3, 4][..], &number.to_be_bytes(), &[0; 4], &[(5 + u8::try_from(options).unwrap()) << 4, SYN], &[0; 6]].concat();
+    fn a_listener_answers(
+        is_ipv6: bool, options in 0_usize..=10, sequence: u32, number: u32, segment_bytes: u16,
+    ) {
+        let mut segment = [
+            &[1, 2, 3, 4][..],
+            &number.to_be_bytes(),
+            &[0; 4],
+            &[(5 + u8::try_from(options).unwrap()) << 4, SYN],
+            &[0; 6],
+        ]
+        .concat();
         segment.extend(std::iter::repeat_n(1, 4 * options));
-        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let packet = if is_ipv6 {
+            ipv6_packet([[1; 16], [2; 16]], false, &segment)
+        } else {
+            ipv4_packet([[1; 16], [2; 16]], 0, &segment)
+        };
         let mut frame = packet.clone();
         let range = frame.as_mut_ptr_range();
         // SAFETY: the range is that of a live vector, of which the cursor has a copy.
         let front = unsafe { Front::from_raw(range.start, range.end) };
         let cookies = Keeping(ListenerCookie { sequence, segment_bytes }, None, &packet, &front);
-        let bytes = write(Cursor::new(&packet), &front, LinkLayer::None, walk, &cookies, NOW).unwrap();
+        let bytes = write(
+            Cursor::new(&packet),
+            &front,
+            LinkLayer::None,
+            walk,
+            &cookies,
+            NOW,
+        )
+        .unwrap();
         prop_assert!(usize::from(bytes) <= packet.len());
         let (ip, tcp) = frame[..bytes.into()].split_at(if is_ipv6 { 40 } else { 20 });
         let tcp_bytes = u8::try_from(tcp.len()).unwrap();
@@ -104,17 +143,26 @@ proptest! {
     /// Linux, if the SYN has as many bytes of them.
     #[test]
     fn a_listener_keeps_options(
-        is_ipv6: bool, has: [bool; 4], listener_has: [bool; 2], client_scale in 0_u8..=15, scale in 0_u8..=14, value: u32,
+        is_ipv6: bool, has: [bool; 4], listener_has: [bool; 2], client_scale in 0_u8..=15,
+        scale in 0_u8..=14, value: u32,
     ) {
         let [has_size, has_sack, has_timestamps, has_scale] = has;
         let mut options = Vec::new();
         if has_size { options.extend([2, 4, 5, 0xb4]); }
         options.extend(if has_sack { [4, 2] } else { [1, 1] });
-        if has_timestamps { options.extend([&[8, 10][..], &value.to_be_bytes(), &[0; 4]].concat()); } else { options.extend([1, 1]); }
+        if has_timestamps {
+            options.extend([&[8, 10][..], &value.to_be_bytes(), &[0; 4]].concat());
+        } else {
+            options.extend([1, 1]);
+        }
         if has_scale { options.extend([1, 3, 3, client_scale]); }
         let words = u8::try_from(5 + options.len() / 4).unwrap();
         let segment = [&[1, 2, 3, 4][..], &[0; 8], &[words << 4, SYN], &[0; 6], &options].concat();
-        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let packet = if is_ipv6 {
+            ipv6_packet([[1; 16], [2; 16]], false, &segment)
+        } else {
+            ipv4_packet([[1; 16], [2; 16]], 0, &segment)
+        };
         let mut frame = packet.clone();
         let range = frame.as_mut_ptr_range();
         // SAFETY: the range is that of a live vector, of which the cursor has a copy.
@@ -123,20 +171,43 @@ proptest! {
         let listener = ListenerOptions { window_scale: scales.then_some(scale), sack: takes_sack };
         let cookie = ListenerCookie { sequence: 1, segment_bytes: 1400 };
         let cookies = Keeping(cookie, Some(listener), &packet, &front);
-        let bytes = write(Cursor::new(&packet), &front, LinkLayer::None, walk, &cookies, NOW).unwrap();
+        let bytes = write(
+            Cursor::new(&packet),
+            &front,
+            LinkLayer::None,
+            walk,
+            &cookies,
+            NOW,
+        )
+        .unwrap();
         let (ip, tcp) = frame[..bytes.into()].split_at(if is_ipv6 { 40 } else { 20 });
-        let pseudo = [&ip[if is_ipv6 { 8 } else { 12 }..], &[0, TCP, 0, u8::try_from(tcp.len()).unwrap()]].concat();
+        let pseudo = [
+            &ip[if is_ipv6 { 8 } else { 12 }..],
+            &[0, TCP, 0, u8::try_from(tcp.len()).unwrap()],
+        ]
+        .concat();
         prop_assert_eq!(ones_complement_sum(&[&pseudo, tcp].concat()), 0xffff);
 
         let mut expected = std::vec![2, 4, 5, 0x78];
         let (keeps_scale, keeps_sack) = (has_scale && scales, has_sack && takes_sack);
         let all = if keeps_scale { 20 } else { 16 };
         if has_timestamps && options.len() >= all {
-            let kept = if keeps_scale { client_scale.min(14) } else { 15 } | u8::from(keeps_sack) << 4;
+            let kept = if keeps_scale {
+                client_scale.min(14)
+            } else {
+                15
+            } | u8::from(keeps_sack) << 4;
             let ticks = NOW.as_nanos() / 1_000_000;
             let shown = (0..=ticks).rev().find(|ticks| ticks % 64 == u64::from(kept)).unwrap();
             expected.extend(if keeps_sack { [4, 2] } else { [1, 1] });
-            expected.extend([&[8, 10][..], &u32::try_from(shown & 0xffff_ffff).unwrap().to_be_bytes(), &value.to_be_bytes()].concat());
+            expected.extend(
+                [
+                    &[8, 10][..],
+                    &u32::try_from(shown & 0xffff_ffff).unwrap().to_be_bytes(),
+                    &value.to_be_bytes(),
+                ]
+                .concat(),
+            );
             if keeps_scale { expected.extend([1, 3, 3, scale]); }
         }
         prop_assert_eq!(&tcp[20..], &expected);
@@ -145,7 +216,9 @@ proptest! {
 
     /// For any bytes, options are read as far as they are complete.
     #[test]
-    fn options_are_read(bytes in prop::collection::vec(prop_oneof![0_u8..=10, any::<u8>()], 0..=40)) {
+    fn options_are_read(
+        bytes in prop::collection::vec(prop_oneof![0_u8..=10, any::<u8>()], 0..=40)
+    ) {
         let (start, count) = (Cursor::new(&bytes), u16::try_from(bytes.len()).unwrap());
         let read = SynOptions::read(start, |kind| options::find(start, count, kind));
         prop_assert_eq!(read, read_again(&bytes));
@@ -154,9 +227,15 @@ proptest! {
     /// For any bytes: a packet that cannot be answered stays as it was, and nothing behind the
     /// frame changes.
     #[test]
-    fn what_is_cut_stays_as_it_was(is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74)) {
+    fn what_is_cut_stays_as_it_was(
+        is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74),
+    ) {
         let segment = [&[1, 2, 3, 4][..], &[0; 8], &[5 << 4, SYN], &[0; 6]].concat();
-        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let packet = if is_ipv6 {
+            ipv6_packet([[1; 16], [2; 16]], false, &segment)
+        } else {
+            ipv4_packet([[1; 16], [2; 16]], 0, &segment)
+        };
         let whole = [front(0, is_ipv6), packet].concat();
         for mut frame in [whole[..cut.min(whole.len() - 1)].to_vec(), noise] {
             let before = frame.clone();

@@ -89,7 +89,8 @@ proptest! {
     /// question; all checksums are right.
     #[test]
     fn the_answer_is_truncated(
-        is_ipv6: bool, tags in 0_usize..=2, labels in prop::collection::vec(1_usize..12, 0..9), identification: [u8; 2], flags: [u8; 2],
+        is_ipv6: bool, tags in 0_usize..=2, labels in prop::collection::vec(1_usize..12, 0..9),
+        identification: [u8; 2], flags: [u8; 2],
         has_extensions: bool,
     ) {
         let flags = [flags[0] & !IS_ANSWER_AND_OPERATION, flags[1]];
@@ -115,8 +116,14 @@ proptest! {
         if is_ipv6 {
             prop_assert_eq!((&packet[4..6], packet[6]), (&length[..], UDP));
         } else {
-            prop_assert_eq!(u16::from_be_bytes([packet[2], packet[3]]), u16::from_be_bytes(length) + 20);
-            prop_assert_eq!((packet[0], packet[9], ones_complement_sum(packet)), (0x45, UDP, 0xffff));
+            prop_assert_eq!(
+                u16::from_be_bytes([packet[2], packet[3]]),
+                u16::from_be_bytes(length) + 20
+            );
+            prop_assert_eq!(
+                (packet[0], packet[9], ones_complement_sum(packet)),
+                (0x45, UDP, 0xffff)
+            );
         }
         prop_assert_eq!(&udp[4..6], length);
         prop_assert_eq!(&udp[..4], [0, 53, 200, 1]);
@@ -132,7 +139,10 @@ proptest! {
 
     /// For any bytes: a packet that is not answered stays as it was.
     #[test]
-    fn what_is_not_answered_stays_as_it_was(is_ipv6: bool, at in 0_usize..80, bit in 0..8_u8, noise in prop::collection::vec(any::<u8>(), 0..90)) {
+    fn what_is_not_answered_stays_as_it_was(
+        is_ipv6: bool, at in 0_usize..80, bit in 0..8_u8,
+        noise in prop::collection::vec(any::<u8>(), 0..90),
+    ) {
         let mut changed = frame(0, is_ipv6, &Message::new(USUAL).bytes());
         if let Some(byte) = changed.get_mut(at) {
             *byte ^= 1 << bit;

@@ -230,13 +230,20 @@ proptest! {
     #[test]
     fn a_packet_is_judged_quickly_as_it_would_be_at_length(
         when in prop::array::uniform2(prop_oneof![
-            Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
+            Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(
+                |over| When::Over(NonZeroU32::new(over).unwrap())
+            ),
         ]),
         other_port in prop_oneof![Just(0), Just(5353)],
         only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
         only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
         [asks_listeners, prefers_verified, of_class]: [bool; 3],
-        steps in prop::collection::vec((0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4, prop::sample::select(&GAPS_NS)), 1..60),
+        steps in prop::collection::vec(
+            (
+                0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4,
+                prop::sample::select(&GAPS_NS),
+            ), 1..60,
+        ),
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying_at([53, other_port], when[0], when[1]);
@@ -249,7 +256,9 @@ proptest! {
                 at_port.with(Ipv4::new(to), Ipv4::new([255; 4])).unwrap()
             });
             world.by(|rules| {
-                let rules = rules.asking_listeners(asks_listeners).preferring_verified(prefers_verified);
+                let rules = rules
+                    .asking_listeners(asks_listeners)
+                    .preferring_verified(prefers_verified);
                 rules.of_targets(targets).of_classes(classes, false)
             })
         });

@@ -184,7 +184,10 @@ proptest! {
         tail in prop::collection::vec(any::<u8>(), 0..64),
     ) {
         for order in Order::ALL {
-            let classic = [order.pcap_header(0xa1b2_c3d4, 1), order.pcap_packet(1, 0, 14, &FRAME).repeat(3)];
+            let classic = [
+                order.pcap_header(0xa1b2_c3d4, 1),
+                order.pcap_packet(1, 0, 14, &FRAME).repeat(3),
+            ];
             let interface = order.interface(113, 96, &[(9, &[9]), (14, &[1; 8])]);
             let packets = [order.enhanced(0, 1, 14, &FRAME), order.simple(14, &FRAME)].concat();
             let next = [order.section(), interface, packets];

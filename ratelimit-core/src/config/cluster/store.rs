@@ -9,8 +9,10 @@ use crate::diagnostic::Problem;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// `redis://[USER:PASSWORD@]HOST[:PORT][,HOST...][/DATABASE]`, `rediss://` with TLS, `redis+sentinel://` and `rediss+sentinel://` with `/SERVICE[/DATABASE][?sentinel=[USER]:PASSWORD]`,
-/// or the path of a Unix socket. No log shows a password.
+/// `redis://[USER:PASSWORD@]HOST[:PORT][,HOST...][/DATABASE]`, `rediss://` with TLS,
+/// `redis+sentinel://` and `rediss+sentinel://` with
+/// `/SERVICE[/DATABASE][?sentinel=[USER]:PASSWORD]`, or the path of a Unix socket. No log shows a
+/// password.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Store {
     shown: String,

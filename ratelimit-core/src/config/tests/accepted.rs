@@ -242,7 +242,9 @@ proptest! {
         mode in select(vec!["auto", "native", "generic"]),
         prefixes in (1u8..=32, 1u8..=128, 1u32..=1 << 27),
         default in vec(limit_text(), 0..=8),
-        policies in prop::collection::btree_map("p[A-Za-z0-9_-]{0,8}", vec(limit_text(), 0..=8), 0..5),
+        policies in prop::collection::btree_map(
+            "p[A-Za-z0-9_-]{0,8}", vec(limit_text(), 0..=8), 0..5,
+        ),
         observe: bool,
     ) {
         let (ipv4, ipv6, capacity) = prefixes;
@@ -251,9 +253,9 @@ proptest! {
             format!("[source]\nipv4_prefix = {ipv4}\nipv6_prefix = {ipv6}\ncapacity = {capacity}"),
             format!("[policy.default]\nlimits = [{}]", default.join(", ")),
         ];
-        toml.extend(interfaces.iter().map(|name| format!("[[interface]]\n\
-                                                          name = {name:?}\n\
-                                                          mode = {mode:?}")));
+        toml.extend(interfaces.iter().map(|name| {
+            format!("[[interface]]\nname = {name:?}\nmode = {mode:?}")
+        }));
         toml.extend(policies.iter().enumerate().map(|(index, (name, limits))| {
             let limits = limits.join(", ");
             format!("[policy.{name}]\n\

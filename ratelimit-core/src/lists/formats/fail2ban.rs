@@ -1,9 +1,9 @@
 //! Bans as `fail2ban-client` shows them:
 //!
 //! ```text
-//! [{'sshd': ['192.0.2.5', '2001:db8::5']}, {'recidive': []}]           banned
-//!    `- Banned IP list:   192.0.2.5 198.51.100.6                        status JAIL
-//! 192.0.2.5   2026-11-27 16:22:58 + 600 = 2026-11-27 16:32:58            get JAIL banip --with-time
+//! [{'sshd': ['192.0.2.5', '2001:db8::5']}, {'recidive': []}]        banned
+//!    `- Banned IP list:   192.0.2.5 198.51.100.6                     status JAIL
+//! 192.0.2.5   2026-11-27 16:22:58 + 600 = 2026-11-27 16:32:58         get JAIL banip --with-time
 //! ```
 //!
 //! Times are those of the host's own zone. A ban of -1 seconds has no end.

@@ -152,7 +152,8 @@ fn words<'t>(
     if let [first, second] = all.as_slice() {
         let range = format!("{first}-{second}");
         let parsed = [first, second].map(|text| text.parse::<std::net::Ipv4Addr>());
-        let are_near = matches!(parsed, [Ok(first), Ok(second)] if first < second && first.octets()[..2] == second.octets()[..2]);
+        let are_near = matches!(parsed, [Ok(first),
+            Ok(second)] if first < second && first.octets()[..2] == second.octets()[..2]);
         if are_near || !is_one_line || written.contains(',') {
             let hint = format!("write {range} for a range, or each in a line of its own");
             let may_be_range = address::is_one(&range, false) && !written.contains(',');

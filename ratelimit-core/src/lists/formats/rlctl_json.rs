@@ -1,7 +1,8 @@
 //! Our own JSON lines: what `rlctl export` writes.
 //!
 //! ```json
-//! {"prefix":"192.0.2.0/24","action":"ban","until":"2026-11-22T09:00:00Z","reason":"scan","by":"root","since":"2026-11-21T09:00:00Z","origin":"manual"}
+//! {"prefix":"192.0.2.0/24","action":"ban","until":"2026-11-22T09:00:00Z","reason":"scan",
+//!  "by":"root","since":"2026-11-21T09:00:00Z","origin":"manual"}
 //! ```
 //!
 //! All but the prefix may be absent.

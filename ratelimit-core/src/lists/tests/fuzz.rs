@@ -59,8 +59,13 @@ proptest! {
     }
 
     #[test]
-    fn merging_keeps_what_is_said_of_every_address(entries in prop::collection::vec((0..64_u8, 26..=32_u8, prop::option::of(1..4_i64)), 0..20)) {
-        let entries: Vec<Entry> = entries.into_iter().map(|(host, length, until)| entry(host, length, until)).collect();
+    fn merging_keeps_what_is_said_of_every_address(
+        entries in prop::collection::vec((0..64_u8, 26..=32_u8, prop::option::of(1..4_i64)), 0..20)
+    ) {
+        let entries: Vec<Entry> = entries
+            .into_iter()
+            .map(|(host, length, until)| entry(host, length, until))
+            .collect();
         let mut merged = entries.clone();
         let count = merge(&mut merged);
         prop_assert_eq!(entries.len(), merged.len() + count.duplicates + count.covered);

@@ -204,8 +204,9 @@ fn statements_of_elements_are_passed_over() {
           \t\ttypeof ip saddr\n\
           \t\tflags dynamic,timeout\n\
           \t\telements = \
-          { 192.0.2.1 limit rate over 10/second burst 5 packets timeout 1m expires 30s, 192.0.2.2 quota \
-          25 mbytes used 3 bytes, 192.0.2.3 ct count over 20 counter packets 1 bytes 2 comment \
+          { 192.0.2.1 limit rate over 10/second burst 5 packets timeout 1m expires 30s, \
+          192.0.2.2 quota 25 mbytes used 3 bytes, \
+          192.0.2.3 ct count over 20 counter packets 1 bytes 2 comment \
           \"x\", 192.0.2.4 last used 3s }\n\
           \t}\n\
           }\n",

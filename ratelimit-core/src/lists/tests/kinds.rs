@@ -197,7 +197,9 @@ fn all_that_ipset_writes_and_restores_is_read() {
          <type>hash:net</type>\n\
          <header><timeout>300</timeout></header>\n\
          <members>\n\
-         <member><elem>192.0.2.0/24</elem><timeout>299</timeout><comment>\"why\"</comment></member>\n<member><elem>198.51.100.7</elem></member>\n</members>\n</ipset>\n</ipsets>\n",
+         <member><elem>192.0.2.0/24</elem><timeout>299</timeout>\
+         <comment>\"why\"</comment></member>\n\
+         <member><elem>198.51.100.7</elem></member>\n</members>\n</ipset>\n</ipsets>\n",
         Format::IpsetXml,
         "192.0.2.0/24 +299s why\n198.51.100.7",
         &[],
@@ -258,7 +260,10 @@ fn numbers_of_nft_may_be_texts() {
 #[test]
 fn decisions_of_crowdsec_end_as_go_says() {
     check(
-        "[{\"id\":91,\"decisions\":[{\"duration\":\"512.3µs\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.10\"},{\"duration\":\"-3h4m\",\"type\":\"ban\",\"scope\":\"Ip\",\"value\":\"198.51.100.9\"},{\"duration\":\"1.5h\",\"type\":\"ban\",\"scope\":\"Range\",\"value\":\"192.0.2.77/25\"}]}, \
+        "[{\"id\":91,\"decisions\":[{\"duration\":\"512.3µs\",\"type\":\"ban\",\"scope\":\"Ip\",\
+         \"value\":\"198.51.100.10\"},{\"duration\":\"-3h4m\",\"type\":\"ban\",\"scope\":\"Ip\",\
+         \"value\":\"198.51.100.9\"},{\"duration\":\"1.5h\",\"type\":\"ban\",\"scope\":\"Range\",\
+         \"value\":\"192.0.2.77/25\"}]}, \
          {\"decisions\":null}]",
         Format::CrowdSecJson,
         "198.51.100.10 +0s\n192.0.2.0/25 +5400s",
@@ -268,7 +273,8 @@ fn decisions_of_crowdsec_end_as_go_says() {
         "{\n \
          \"capacity\": 0,\n \
          \"decisions\": \
-         [{\"duration\": \"3h59m\", \"scope\": \"Ip\", \"type\": \"ban\", \"value\": \"192.0.2.1\", \
+         [{\"duration\": \"3h59m\", \"scope\": \"Ip\", \"type\": \"ban\", \
+         \"value\": \"192.0.2.1\", \
          \"scenario\": \"manual\"}],\n \
          \"id\": 90\n\
          }",
@@ -277,7 +283,8 @@ fn decisions_of_crowdsec_end_as_go_says() {
         &[],
     );
     check(
-        "{\"new\":[{\"duration\":\"4h\",\"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"192.0.2.1\"}],\"deleted\":[{\"value\":\"192.0.2.2\"}]}",
+        "{\"new\":[{\"duration\":\"4h\",\"scope\":\"Ip\",\"type\":\"ban\",\
+         \"value\":\"192.0.2.1\"}],\"deleted\":[{\"value\":\"192.0.2.2\"}]}",
         Format::CrowdSecJson,
         "192.0.2.1 +14400s",
         &[],
@@ -430,7 +437,8 @@ fn addresses_of_any_json_are_found_by_their_keys() {
         &[],
     );
     check(
-        "{\"meta\":{\"generatedAt\":\"2026-11-27T16:00:04+00:00\"},\"data\":[{\"ipAddress\":\"192.0.2.5\",\"abuseConfidenceScore\":100}]}",
+        "{\"meta\":{\"generatedAt\":\"2026-11-27T16:00:04+00:00\"},\
+         \"data\":[{\"ipAddress\":\"192.0.2.5\",\"abuseConfidenceScore\":100}]}",
         Format::Json,
         "192.0.2.5",
         &[],
@@ -771,19 +779,12 @@ fn what_is_no_list_is_named() {
         ),
         (
             b"{\"errors\":[{\"detail\":\"Authentication failed.\",\"status\":401}]}",
-            "is what a \
-                                                                                    server says: \
-                                                                                    `Authentication \
-                                                                                    failed.`",
+            "is what a server says: `Authentication failed.`",
         ),
         (
             b"<?xml version=\"1.0\"?>\n\
            <Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
-            "is what a \
-                                                                                       server \
-                                                                                       says: \
-                                                                                       `Access \
-                                                                                       Denied`",
+            "is what a server says: `Access Denied`",
         ),
         (
             b"\0\0\x01\xab\xcd\xefMaxMind.com\xe9[binary_format",
@@ -800,8 +801,7 @@ fn what_is_no_list_is_named() {
             "╭────╮\n\
           │ ID │ Source │ Scope:Value │ Reason │\n"
                 .as_bytes(),
-            "is the table that cscli shows to \
-                                                                 people",
+            "is the table that cscli shows to people",
         ),
         (
             b"+----+\n\

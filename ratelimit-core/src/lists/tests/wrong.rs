@@ -109,7 +109,8 @@ fn bad_json_is_told_where_it_is() {
         "keep sets of the type",
     );
     first(
-        "{\"nftables\": [{\"set\": {\"name\": \"s\", \"elem\": [{\"concat\": [\"192.0.2.1\", 22]}]}}]}",
+        "{\"nftables\": [{\"set\": {\"name\": \"s\", \
+         \"elem\": [{\"concat\": [\"192.0.2.1\", 22]}]}}]}",
         "list:1:46: this element is not an address",
         "keep sets of the type",
     );

@@ -35,8 +35,10 @@ impl Command for TakeEvents {
             let at = clock::to_wall(Instant::from_nanos(drop.at_ns));
             let dropped = dropped(&controller.state, &drop);
             let Dropped { source, reason, .. } = &dropped;
-            debug!(%source, reason, limit = drop.limit, interface = drop.interface, "a sampled \
-                                                                                     drop");
+            debug!(
+                %source, reason, limit = drop.limit, interface = drop.interface,
+                "a sampled drop"
+            );
             controller
                 .state
                 .reports

@@ -19,8 +19,8 @@ pub fn databases(state: &State) -> BTreeSet<PathBuf> {
     lists.map(|list| list.file.clone()).collect()
 }
 
-/// Looks the addresses up, without the controller. A database that cannot be read knows nothing; the
-/// list that selects from it reports why.
+/// Looks the addresses up, without the controller. An unreadable database has no answer; the list
+/// that selects from it reports why.
 pub async fn places(databases: BTreeSet<PathBuf>, addresses: Vec<IpAddr>) -> Vec<Option<Place>> {
     let nothing = vec![None; addresses.len()];
     if databases.is_empty() || addresses.is_empty() {

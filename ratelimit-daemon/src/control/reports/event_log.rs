@@ -150,8 +150,10 @@ impl EventLog {
 
     fn recreate(&mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
-        warn!(error, path = %self.path.display(), "the journal of changes is damaged; starting a \
-                                                   new one");
+        warn!(
+            error, path = %self.path.display(),
+            "the journal of changes is damaged; starting a new one"
+        );
         self.connection = None;
         for suffix in ["", "-wal", "-shm"] {
             let mut path = self.path.clone().into_os_string();

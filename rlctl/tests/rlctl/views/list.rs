@@ -41,7 +41,8 @@ fn list_bans_shows_until_when_by_whom_and_why() {
 fn list_bans_has_a_line_for_each_list_that_bans() {
     let (since, since_reported) = moment(-1);
     let list = |name: &str, action: &str, entries: usize| {
-        json!({"name": name, "action": action, "entries": entries, "file": null, "every_seconds": null,
+        json!({"name": name, "action": action, "entries": entries, "file": null,
+            "every_seconds": null,
             "since": since, "read": null, "errors": 0, "error": null, "packets": 7, "bytes": 420})
     };
     let lists = json!([

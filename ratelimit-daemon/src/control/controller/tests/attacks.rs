@@ -39,7 +39,9 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
     let events = lab.controller.state.reports.journal.kept();
     let events: Vec<&What> = events.iter().map(|event| &event.what).collect();
     assert!(
-        matches!(events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == reported[0]),
+        matches!(
+            events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == reported[0],
+        ),
         "{events:?}"
     );
     assert_eq!(

@@ -336,12 +336,22 @@ proptest! {
     ) {
         let mut intent = Intent::new(config());
         for (kind, place, until) in steps {
-            let until = until.map(|until| if until == 3 { FOREVER } else { Instant::from_nanos(until) });
+            let until = until.map(|until| {
+                if until == 3 {
+                    FOREVER
+                } else {
+                    Instant::from_nanos(until)
+                }
+            });
             let place = Prefix::from(IpAddr::from([192, 0, 2, place]));
             intent.edit(edit(kind, place, until));
         }
         for now in [0, 1, 2, u64::MAX].map(Instant::from_nanos) {
-            let mut found: Vec<String> = intent.ended(now).iter().map(|edit| format!("{edit:?}")).collect();
+            let mut found: Vec<String> = intent
+                .ended(now)
+                .iter()
+                .map(|edit| format!("{edit:?}"))
+                .collect();
             let mut expected = ended(&intent, now);
             found.sort();
             expected.sort();

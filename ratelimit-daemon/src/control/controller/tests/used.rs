@@ -34,7 +34,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (target(), amount()).prop_map(|(target, amount)| Step::Set(target, amount)),
         2 => target().prop_map(Step::Unset),
-        1 => (amount(), prop::option::of(amount())).prop_map(|(default, partner)| Step::Replace(default, partner)),
+        1 => (
+            amount(), prop::option::of(amount()),
+        ).prop_map(|(default, partner)| Step::Replace(default, partner)),
         1 => Just(Step::Restart),
         6 => (0..SOURCES.len(), 1u64..10).prop_map(|(source, packets)| Step::Send(source, packets)),
     ];
@@ -42,7 +44,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 12, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn nobody_gets_more_or_less_than_a_model_that_counts(

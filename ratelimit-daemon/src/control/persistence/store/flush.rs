@@ -72,8 +72,10 @@ impl Flusher {
                 connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
             };
             if let Err(error) = Connection::open_with_flags(&database, flags).and_then(checkpoint) {
-                warn!(%error, path = %database.display(), "cannot checkpoint the log into the \
-                                                           database");
+                warn!(
+                    %error, path = %database.display(),
+                    "cannot checkpoint the log into the database"
+                );
             }
         });
     }

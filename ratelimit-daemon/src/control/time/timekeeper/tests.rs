@@ -112,7 +112,9 @@ fn a_restart_of_the_daemon_moves_no_end_by_a_nanosecond() {
 proptest! {
     /// Where no clock is ever wrong, a ban ends at its very time, whatever the machine does.
     #[test]
-    fn with_a_right_clock_a_ban_ends_after_its_length(events in events(false), length in 1..20 * DAY) {
+    fn with_a_right_clock_a_ban_ends_after_its_length(
+        events in events(false), length in 1..20 * DAY,
+    ) {
         let mut world = World::new();
         let ban = world.ban(length);
         for event in events {
@@ -125,7 +127,9 @@ proptest! {
     /// With clocks that are set by tens of years, a ban never ends before its length is over, and
     /// always when the machine was on, or asleep, for its length.
     #[test]
-    fn with_wrong_clocks_a_ban_ends_neither_too_early_nor_never(events in events(true), length in 1..20 * DAY) {
+    fn with_wrong_clocks_a_ban_ends_neither_too_early_nor_never(
+        events in events(true), length in 1..20 * DAY,
+    ) {
         let mut world = World::new();
         let ban = world.ban(length);
         for event in events {
