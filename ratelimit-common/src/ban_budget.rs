@@ -41,19 +41,19 @@ const BANS_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
 /// Whether a source address is known to be genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub enum Standing {
+pub enum Verification {
     /// The packet belongs to an established TCP connection with this host.
     Verified = 0,
     /// It does not: the address may be forged.
     Unverified = 1,
 }
 
-impl Standing {
+impl Verification {
     /// How many there are.
     pub const COUNT: usize = 2;
 }
 
-/// How many bans there may be within any minute, of sources of each standing. By default none.
+/// How many bans there may be within any minute, of sources of each verification. By default none.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -67,12 +67,12 @@ pub struct BanBudgets {
 const _: () = assert!(size_of::<BanBudgets>() == 16);
 
 impl BanBudgets {
-    /// That of one standing.
+    /// That of one verification.
     #[inline(always)]
-    pub const fn of(&self, standing: Standing) -> BanBudget {
-        match standing {
-            Standing::Verified => self.verified,
-            Standing::Unverified => self.unverified,
+    pub const fn of(&self, verification: Verification) -> BanBudget {
+        match verification {
+            Verification::Verified => self.verified,
+            Verification::Unverified => self.unverified,
         }
     }
 }

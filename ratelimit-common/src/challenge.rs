@@ -39,7 +39,7 @@ pub use self::{
     cookie::{Key, Message},
     next_packets::Counted,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
-    segment::{Place, Segment, segment, upper},
+    segment::{Offsets, Segment, segment, upper},
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
@@ -57,7 +57,7 @@ pub const HOLD_NS: u64 = 10_000_000_000;
 
 /// The effect of the challenge on a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum Effect {
     /// The packet is judged as if there were no challenge.
     Unasked,
     /// The packet asks for a connection, and is answered instead of reaching the server.
@@ -69,7 +69,7 @@ pub enum Outcome {
     Unverified,
 }
 
-impl Outcome {
+impl Effect {
     /// Returns the outcome with this number.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
@@ -82,7 +82,7 @@ impl Outcome {
     }
 }
 
-/// Challenges a segment of `source`, or accepts its proof. Otherwise returns the standing of its
+/// Challenges a segment of `source`, or accepts its proof. Otherwise returns the effect for its
 /// source. `classes` returns the [classes](Rules::include_classes) of the segment.
 #[inline(always)]
 pub fn judge<A: Address>(
@@ -91,37 +91,41 @@ pub fn judge<A: Address>(
     classes: impl FnOnce(bool) -> ClassSet,
     now: Instant,
     state: &impl ChallengeState<A>,
-) -> Outcome {
+) -> Effect {
     let Some(rules) = state.rules() else {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     };
     let outcome = ask(source, segment, classes, now, rules, state);
-    if outcome == Outcome::Unasked {
-        standing(source, now, state)
+    if outcome == Effect::Unasked {
+        without_challenge(source, now, state)
     } else {
         outcome
     }
 }
 
-/// The standing of a source whose packet is not challenged: `Unverified` or `Unasked`.
+/// The effect for a source whose packet is not challenged: `Unverified` or `Unasked`.
 #[inline(always)]
-pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> Outcome {
+pub fn without_challenge<A: Address>(
+    source: &A,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Effect {
     let Some(rules) = state.rules() else {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     };
     // While no source is challenged, none can be verified.
     if rules.prefers_verified()
         && is_on(Asked::Connections, rules, now, state)
         && !state.is_acknowledged(source, now)
     {
-        Outcome::Unverified
+        Effect::Unverified
     } else {
-        Outcome::Unasked
+        Effect::Unasked
     }
 }
 
 /// Challenges a datagram of `source` to this port, which may be a [query](query::question_bytes)
-/// that can be answered. Otherwise returns the standing of its source.
+/// that can be answered. Otherwise returns the effect for its source.
 #[inline(always)]
 pub fn judge_datagram<A: Address>(
     source: &A,
@@ -129,12 +133,12 @@ pub fn judge_datagram<A: Address>(
     is_query: impl FnOnce() -> bool,
     now: Instant,
     state: &impl ChallengeState<A>,
-) -> Outcome {
+) -> Effect {
     let Some(rules) = state.rules() else {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     };
     if !rules.asks_queries_to(port) || now < state.suspended_until() {
-        return standing(source, now, state);
+        return without_challenge(source, now, state);
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
     let is_counted = !was_on && state.takes(Shared::Queries, now);
@@ -144,22 +148,22 @@ pub fn judge_datagram<A: Address>(
     let counts_all = is_counted && !source_matters;
     state.set_counted(Asked::Queries, counts_all.then_some(Counted::All));
     if is_counted {
-        return standing(source, now, state);
+        return without_challenge(source, now, state);
     }
     if state.is_verified(source, now) {
         let until = known_until(Asked::Queries, rules, now, state);
         state.set_passes_verified(Asked::Queries, until);
-        return standing(source, now, state);
+        return without_challenge(source, now, state);
     }
     if rules.is_over(Asked::Queries) {
         hold(Asked::Queries, was_on, now, state);
     }
     if is_query() && takes_answer(source, now, state) {
-        Outcome::Challenged
+        Effect::Challenged
     } else if rules.prefers_verified() {
-        Outcome::Unverified
+        Effect::Unverified
     } else {
-        Outcome::Unasked
+        Effect::Unasked
     }
 }
 
@@ -173,12 +177,12 @@ pub fn judge_packet<A: Address>(
     listed: Listed,
     now: Instant,
     tables: &(impl Tables + ChallengeState<A>),
-) -> Outcome {
+) -> Effect {
     if listed.is_protected() {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     }
     if tables.inner(frame) != Inner::NONE {
-        return standing(source, now, tables);
+        return without_challenge(source, now, tables);
     }
     let quickly = judge_quickly(source, || frame, flow, tables.settings(), now, tables);
     if let Some(outcome) = quickly {
@@ -198,7 +202,7 @@ pub fn judge_packet<A: Address>(
                 || query::question_bytes(frame, tables.link_layer(), query::name_bytes).is_some();
             judge_datagram(source, port, is_query, now, tables)
         }
-        None => standing(source, now, tables),
+        None => without_challenge(source, now, tables),
     }
 }
 
@@ -239,7 +243,7 @@ fn ask<A: Address>(
     now: Instant,
     rules: &Rules,
     state: &impl ChallengeState<A>,
-) -> Outcome {
+) -> Effect {
     if segment.is_reset() {
         let hash = |message: &Message| state.cookie(message);
         let is_proof = || cookie::is_valid(&segment.connection, segment.sequence, now, hash);
@@ -250,7 +254,7 @@ fn ask<A: Address>(
         return take_proof(source, segment, is_proof, now, rules, state);
     }
     if !segment.asks_for_connection() || now < state.suspended_until() {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     }
     let is_target = is_target(segment, rules) && rules.include_classes(classes);
     let was_on = is_target && is_on(Asked::Connections, rules, now, state);
@@ -265,14 +269,14 @@ fn ask<A: Address>(
     let is_counted = is_over && rules.includes_all_classes() && !is_on;
     state.set_counted(Asked::Connections, is_counted.then_some(counted));
     if !is_on && !is_for_queries(segment, rules, now, state) {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     }
     if state.is_verified(source, now) {
         if is_on {
             let until = known_until(Asked::Connections, rules, now, state);
             state.set_passes_verified(Asked::Connections, until);
         }
-        return Outcome::Unasked;
+        return Effect::Unasked;
     }
     if is_on && is_over {
         hold(Asked::Connections, was_on, now, state);
@@ -280,9 +284,9 @@ fn ask<A: Address>(
     // A fragment is not answered, and does not pass: together with the rest, the server would
     // answer it.
     if !segment.is_whole() || takes_answer(source, now, state) {
-        Outcome::Challenged
+        Effect::Challenged
     } else {
-        Outcome::Unasked
+        Effect::Unasked
     }
 }
 
@@ -344,11 +348,11 @@ fn take_proof<A: Address>(
     now: Instant,
     rules: &Rules,
     state: &impl ChallengeState<A>,
-) -> Outcome {
+) -> Effect {
     let is_on =
         is_on(Asked::Connections, rules, now, state) || is_for_queries(segment, rules, now, state);
     if !is_on || state.is_verified(source, now) || !is_proof() {
-        return Outcome::Unasked;
+        return Effect::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());
     let verified = Verified::here(Instant::from_nanos(until));
@@ -358,7 +362,7 @@ fn take_proof<A: Address>(
         verified
     };
     state.verify(source, verified);
-    Outcome::Verified
+    Effect::Verified
 }
 
 #[inline(always)]

@@ -60,7 +60,7 @@ use crate::{
 
 /// The slot for charging a source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct Claim {
     /// The slot; meaningless without room.
     pub slot: usize,
     /// Whether the source has just claimed it.
@@ -110,52 +110,52 @@ pub fn charge(
     cost: u64,
 ) -> (Outcome, bool) {
     let found = set::find(set, tag);
-    let place = if found == SLOTS {
+    let claim = if found == SLOTS {
         place_new(set, tag, limit, at, cost)
     } else {
-        Place {
+        Claim {
             slot: found,
             is_new: false,
             outcome: Outcome::PASSED,
         }
     };
-    if place.outcome.is_refused() {
-        return (place.outcome, place.is_new);
+    if claim.outcome.is_refused() {
+        return (claim.outcome, claim.is_new);
     }
     let algorithm = limit.algorithm();
-    let exchange = |current, new| set.exchange_word(place.slot, current, new);
+    let exchange = |current, new| set.exchange_word(claim.slot, current, new);
     let step = |word| algorithm.step(word, at, cost);
-    let outcome = charge::step_word(set.word(place.slot), exchange, step);
-    (outcome, place.is_new)
+    let outcome = charge::step_word(set.word(claim.slot), exchange, step);
+    (outcome, claim.is_new)
 }
 
 /// Claims a slot, with its word, for a source without one, if that leaves room for `cost`, which is
 /// not charged yet.
 #[inline(always)]
-pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
+pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
     let algorithm = limit.algorithm();
     let least = set::least(set, algorithm.debt_origin(at));
     let (before, word) = (set.tag(least), set.word(least));
     let taken_over = algorithm.taken_over(word, at);
-    let mut place = Place {
+    let mut claim = Claim {
         slot: least,
         is_new: false,
         outcome: fits(limit, taken_over, at, cost),
     };
-    if place.outcome.is_refused() {
-        return place;
+    if claim.outcome.is_refused() {
+        return claim;
     }
     if taken_over != word {
         // Another CPU can only have increased the word.
         let _ = set.exchange_word(least, word, taken_over);
     }
-    place.is_new = before != tag && set.exchange_tag(least, before, tag).is_ok();
+    claim.is_new = before != tag && set.exchange_tag(least, before, tag).is_ok();
     // Another CPU may have claimed a slot for the same source, or this one for another.
     let found = set::find(set, tag);
     if found < SLOTS {
-        place.slot = found;
+        claim.slot = found;
     }
-    place
+    claim
 }
 
 /// Whether a newcomer's packet fits. If not, other sources have used the slot, unless the packet

@@ -1,7 +1,7 @@
 //! Counting strikes, and the ban that the last of them makes.
 
 use crate::{
-    Address, BanRule, Detected, Policy, Standing, detected::Detection, strikes::Strike,
+    Address, BanRule, Detected, Policy, Verification, detected::Detection, strikes::Strike,
     tables::FamilyTables,
 };
 
@@ -44,12 +44,12 @@ where
         }
         return;
     }
-    let standing = if is_connected {
-        Standing::Verified
+    let verification = if is_connected {
+        Verification::Verified
     } else {
-        Standing::Unverified
+        Verification::Unverified
     };
-    let detection = if !tables.may_detect(standing, strike.at) {
+    let detection = if !tables.may_detect(verification, strike.at) {
         Detection::TooMany
     } else if tables.ban(source, Detected::new(policy, rule, strike)) {
         Detection::Banned

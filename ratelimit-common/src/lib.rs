@@ -78,7 +78,7 @@ pub mod verdict;
 
 pub use address::{Address, Family, Ipv4, Ipv6};
 pub use arrival::Arrival;
-pub use ban_budget::{BanBudget, BanBudgets, Standing};
+pub use ban_budget::{BanBudget, BanBudgets, Verification};
 pub use class::ClassSet;
 pub use cursor::Cursor;
 pub use detected::Detected;

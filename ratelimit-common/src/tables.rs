@@ -2,8 +2,8 @@
 //! of sources is in the [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Standing,
-    Verdict,
+    Address, Arrival, BanRule, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Verdict,
+    Verification,
     aggregate::Aggregates,
     challenge,
     charge::outcome::{Outcome, Refusal},
@@ -84,7 +84,7 @@ pub trait Tables: Sized {
 
     /// Takes one of the bans that detection may make of such sources in a minute; `false` when none
     /// is left. See [`ban_budget`](crate::ban_budget).
-    fn may_detect(&self, standing: Standing, now: Instant) -> bool;
+    fn may_detect(&self, verification: Verification, now: Instant) -> bool;
 
     /// Counts what became of a source that a policy was to ban.
     fn count_detection(&self, detection: Detection);
@@ -202,7 +202,7 @@ pub trait FamilyTables<A: Address>: Tables {
         flow: &Flow<A>,
         listed: Listed,
         now: Instant,
-    ) -> challenge::Outcome;
+    ) -> challenge::Effect;
 
     /// [`source_limits::check`] in the store.
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;

@@ -1,6 +1,6 @@
 //! A problem in a text: position, message and correction, in three short lines like rustc.
 
-mod place;
+mod line_counter;
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-pub use self::place::Place;
+pub use self::line_counter::LineCounter;
 use crate::{prefix::PrefixError, quantity::QuantityError};
 
 /// The most characters of a line that are shown.
@@ -142,7 +142,7 @@ impl Position {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line_length = behind.find('\n').unwrap_or(behind.len());
         let line = text[line_start..start + line_length].trim_end_matches('\r');
-        let place = Place::default().at(text, start);
+        let place = LineCounter::default().at(text, start);
         let column = place.column - 1;
         let marked_end = text.floor_char_boundary(span.end.min(line_start + line.len()));
         let marked = text.get(start..marked_end).unwrap_or_default();

@@ -19,11 +19,11 @@ use std::{
 
 use ratelimit_common::{
     Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Ipv4,
-    Ipv6, ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
+    Ipv6, ListEntry, Policy, Settings, SourceKey, Tables, Verdict, Verification,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        Asked, ChallengeState, Key, On, Outcome as Challenged, Rules, Shared, Verified,
+        Asked, ChallengeState, Effect, Key, On, Rules, Shared, Verified,
         cookie::{self, Message},
         is_unproved, judge_packet, upper,
     },
@@ -84,7 +84,7 @@ pub struct MemoryTables {
     pub pass_all_until: Instant,
     /// The budgets for bans by policies; initially none.
     pub detection_limit: BanBudgets,
-    detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
+    detection_rings: [[AtomicU64; SLOTS as usize]; Verification::COUNT],
     /// The word of the budget of neighbour discovery.
     pub discovered: Cell<u64>,
     /// The budget for new sources, which the settings enable.
@@ -346,9 +346,12 @@ impl Tables for At<'_> {
         next.map(|next| word.set(next)).is_some()
     }
 
-    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
-        let ring = AtomicRing(&self.tables.detection_rings[standing as usize]);
-        self.tables.detection_limit.of(standing).take(&ring, now)
+    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
+        let ring = AtomicRing(&self.tables.detection_rings[verification as usize]);
+        self.tables
+            .detection_limit
+            .of(verification)
+            .take(&ring, now)
     }
 
     fn count_detection(&self, detection: Detection) {
@@ -456,7 +459,7 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         flow: &Flow<A>,
         listed: Listed,
         now: Instant,
-    ) -> Challenged {
+    ) -> Effect {
         judge_packet(source, frame, flow, listed, now, self)
     }
 

@@ -80,7 +80,7 @@ pub enum Step {
 
 /// The reported state of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum LinkState {
     /// The program runs on it.
     Attached {
         /// The XDP mode.
@@ -152,35 +152,35 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
 }
 
 /// Returns the reported state if no action is needed.
-pub fn standing(sight: &Sight) -> Standing {
+pub fn link_state(sight: &Sight) -> LinkState {
     let program = sight.program.as_ref();
     let on = program.and_then(|program| program.on.as_ref());
     let entry = program.and_then(|program| program.entry.clone());
     let mode = |on: &InterfaceState| on.program.map_or(XdpMode::Generic, |(mode, _)| mode);
     match (&sight.there, on) {
         (Some(there), Some(on)) if there.index == on.index => match entry {
-            Some(entry) => Standing::Pinned {
+            Some(entry) => LinkState::Pinned {
                 entry,
                 has_caller: there.program.is_some(),
                 remark: None,
             },
-            None => Standing::Attached {
+            None => LinkState::Attached {
                 mode: mode(on),
                 remark: None,
             },
         },
-        (_, Some(on)) => Standing::Renamed {
+        (_, Some(on)) => LinkState::Renamed {
             to: on.name.clone(),
             mode: mode(on),
         },
-        (Some(_), None) => Standing::Failed {
+        (Some(_), None) => LinkState::Failed {
             error: "its program is gone".to_owned(),
         },
-        (None, None) => Standing::Missing,
+        (None, None) => LinkState::Missing,
     }
 }
 
-impl Standing {
+impl LinkState {
     /// Adds a remark about how it runs, if it does.
     pub fn remarked(mut self, what: Option<String>) -> Self {
         match &mut self {
@@ -277,7 +277,7 @@ pub struct Links {
 #[derive(Clone, Debug)]
 struct Link {
     wanted: Interface,
-    standing: Option<Standing>,
+    link_state: Option<LinkState>,
     /// The program that gets what passes.
     next: Option<PathBuf>,
     since: Timestamp,
@@ -298,12 +298,12 @@ impl Links {
         let mut before = std::mem::take(&mut self.links);
         for wanted in interfaces {
             let link = before.remove(&wanted.name);
-            let standing = link.as_ref().and_then(|link| link.standing.clone());
+            let link_state = link.as_ref().and_then(|link| link.link_state.clone());
             let next = link.as_ref().and_then(|link| link.next.clone());
             let since = link.map_or_else(clock::wall, |link| link.since);
             let link = Link {
                 wanted: wanted.clone(),
-                standing,
+                link_state,
                 next,
                 since,
                 is_prepared: false,
@@ -321,7 +321,7 @@ impl Links {
     /// An interface that is not there and whose program was not loaded for it yet, which it counts
     /// as from now on.
     pub fn prepare(&mut self) -> Option<Interface> {
-        let is_missing = |link: &&mut Link| link.standing == Some(Standing::Missing);
+        let is_missing = |link: &&mut Link| link.link_state == Some(LinkState::Missing);
         let mut missing = self.links.values_mut().filter(is_missing);
         let link = missing.find(|link| !link.is_prepared)?;
         link.is_prepared = true;
@@ -381,28 +381,28 @@ impl Links {
     }
 
     /// Records the state of an interface, and returns whether the change should be reported.
-    pub fn note(&mut self, name: &str, standing: Standing, at: Timestamp) -> bool {
-        let standing = match &self.detached {
-            Some(by) => Standing::Detached { by: by.clone() },
-            None => standing,
+    pub fn note(&mut self, name: &str, link_state: LinkState, at: Timestamp) -> bool {
+        let link_state = match &self.detached {
+            Some(by) => LinkState::Detached { by: by.clone() },
+            None => link_state,
         };
         let Some(link) = self.links.get_mut(name) else {
             return false;
         };
-        if standing.is_attached() {
+        if link_state.is_attached() {
             link.failed = None;
         }
-        if link.standing.as_ref() == Some(&standing) {
+        if link.link_state.as_ref() == Some(&link_state) {
             return false;
         }
-        link.standing = Some(standing);
+        link.link_state = Some(link_state);
         link.since = at;
         true
     }
 
     /// Returns the state of an interface.
-    pub fn standing(&self, name: &str) -> Option<&Standing> {
-        self.links.get(name)?.standing.as_ref()
+    pub fn link_state(&self, name: &str) -> Option<&LinkState> {
+        self.links.get(name)?.link_state.as_ref()
     }
 
     /// Returns what is not enforced.
@@ -412,7 +412,7 @@ impl Links {
             .filter_map(|(name, link)| {
                 Some(Unenforced {
                     interface: name.clone(),
-                    why: link.standing.as_ref()?.trouble()?,
+                    why: link.link_state.as_ref()?.trouble()?,
                     since: link.since,
                 })
             })
@@ -424,7 +424,7 @@ impl Links {
         let standings = self
             .links
             .values()
-            .filter_map(|link| link.standing.as_ref());
+            .filter_map(|link| link.link_state.as_ref());
         self.links.is_empty() || standings.into_iter().any(|it| it.mode().is_some())
     }
 
@@ -436,19 +436,19 @@ impl Links {
 
 impl Link {
     fn status(&self) -> InterfaceStatus {
-        let standing = self.standing.as_ref();
-        let renamed_to = match standing {
-            Some(Standing::Renamed { to, .. }) => Some(to.clone()),
+        let link_state = self.link_state.as_ref();
+        let renamed_to = match link_state {
+            Some(LinkState::Renamed { to, .. }) => Some(to.clone()),
             _ => None,
         };
         InterfaceStatus {
             name: self.wanted.name.clone(),
-            attached: standing.is_some_and(Standing::is_attached),
+            attached: link_state.is_some_and(LinkState::is_attached),
             mode_wanted: <&str>::from(self.wanted.mode).to_owned(),
-            mode: standing.and_then(Standing::mode).map(str::to_owned),
+            mode: link_state.and_then(LinkState::mode).map(str::to_owned),
             renamed_to,
-            why: standing.and_then(Standing::trouble),
-            remark: standing.and_then(Standing::remark),
+            why: link_state.and_then(LinkState::trouble),
+            remark: link_state.and_then(LinkState::remark),
             next: self.next.as_ref().map(|next| next.display().to_string()),
             policy: self.wanted.policy.clone(),
             node: self.wanted.node.is_some(),

@@ -82,7 +82,7 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn acknowledges_listener(&self, segment: &Segment<A>) -> bool {
-        listener::acknowledges(self.context, segment.place, A::BITS > 32)
+        listener::acknowledges(self.context, segment.offsets, A::BITS > 32)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use ratelimit_common::{
     Arrival, DropReason, Instant, Limit, Policy, SourceKey,
     charge::{self, Outcome, Places, Words},
-    compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
+    compact::{self, Claim, Mix, SLOTS, Set, Slots, Table},
     features::{self, Feature},
     new_sources::Newcomer,
     source::LogKey,
@@ -116,7 +116,7 @@ impl<A: FamilyMaps> Table for MapTable<A> {
     }
 
     #[inline(always)]
-    fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
+    fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
         place_new(limit, *set, tag, at, cost)
     }
 
@@ -165,7 +165,7 @@ subprogram! {
 
 subprogram! {
     /// [`compact::place_new`].
-    fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Place {
+    fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
         compact::place_new(&set, tag, limit, at, cost)
     }
 }
@@ -178,7 +178,7 @@ struct OwnSlots<'a, A> {
 }
 
 impl<A: FamilyMaps> Places for OwnSlots<'_, A> {
-    type Place = MapWord;
+    type Word = MapWord;
 
     #[inline(always)]
     fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {

@@ -1,7 +1,7 @@
 //! Bans that policies make: they lie in maps of their own until user space adopts them.
 
 use ratelimit_common::{
-    Address, Detected, Instant, Standing,
+    Address, Detected, Instant, Verification,
     algorithm::sliding_log::Ring,
     ban_budget::{self, BanSlots, SLOTS, Slot},
     detected::{Detection, Filter},
@@ -46,11 +46,11 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
 
 subprogram! {
     /// Takes one of the bans that there may be of such sources in a minute.
-    pub fn take_ban(standing: Standing, now: Instant) -> bool {
-        let Some(words) = DETECTION_RING.get_ptr_mut(standing as u32) else {
+    pub fn take_ban(verification: Verification, now: Instant) -> bool {
+        let Some(words) = DETECTION_RING.get_ptr_mut(verification as u32) else {
             return false;
         };
-        let budget = DETECTION_LIMIT.get().of(standing);
+        let budget = DETECTION_LIMIT.get().of(verification);
         budget.take(&BanRing(words), now)
     }
 }

@@ -13,7 +13,7 @@ use aya_ebpf::{
         bpf_xdp_load_bytes,
     },
 };
-use ratelimit_common::challenge::{Place, answer::ListenerCookie};
+use ratelimit_common::challenge::{Offsets, answer::ListenerCookie};
 
 use crate::{
     connection::{LISTENING, OWN_NAMESPACE},
@@ -42,9 +42,9 @@ enum Question {
 }
 
 subprogram! {
-    /// The cookie of the listener of the SYN in this place.
-    pub fn cookie(context: *mut xdp_md, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
-        let cookie = ask(context, place, is_ipv6, Question::Cookie);
+    /// The cookie of the listener of the SYN at these offsets.
+    pub fn cookie(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
+        let cookie = ask(context, offsets, is_ipv6, Question::Cookie);
         (cookie != 0).then_some(ListenerCookie {
             sequence: cookie as u32,
             segment_bytes: (cookie >> 32) as u16,
@@ -53,20 +53,20 @@ subprogram! {
 }
 
 subprogram! {
-    /// Whether the segment in this place acknowledges a cookie of its listener.
-    pub fn acknowledges(context: *mut xdp_md, place: Place, is_ipv6: bool) -> bool {
-        ask(context, place, is_ipv6, Question::IsAcknowledged) != 0
+    /// Whether the segment at these offsets acknowledges a cookie of its listener.
+    pub fn acknowledges(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> bool {
+        ask(context, offsets, is_ipv6, Question::IsAcknowledged) != 0
     }
 }
 
 /// Asks the listener for the segment at this position. Returns a cookie with the segment size above
 /// it, or 1; 0 if there is no listener.
 #[inline(always)]
-fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) -> u64 {
+fn ask(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool, question: Question) -> u64 {
     if is_ipv6 {
-        ask_behind::<IPV6_BYTES, 8>(context, place, question)
+        ask_behind::<IPV6_BYTES, 8>(context, offsets, question)
     } else {
-        ask_behind::<IPV4_BYTES, 12>(context, place, question)
+        ask_behind::<IPV4_BYTES, 12>(context, offsets, question)
     }
 }
 
@@ -74,7 +74,7 @@ fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) ->
 #[inline(always)]
 fn ask_behind<const IP: usize, const ENDS: usize>(
     context: *mut xdp_md,
-    place: Place,
+    offsets: Offsets,
     question: Question,
 ) -> u64 {
     let mut headers = MaybeUninit::<Headers>::uninit();
@@ -86,8 +86,8 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
             start.cast::<u64>().add(index).write_volatile(0);
         }
         let segment = start.add(IP);
-        if bpf_xdp_load_bytes(context, place.packet.into(), start, IP as u32) != 0
-            || bpf_xdp_load_bytes(context, place.segment.into(), segment, TCP_BYTES as u32) != 0
+        if bpf_xdp_load_bytes(context, offsets.packet.into(), start, IP as u32) != 0
+            || bpf_xdp_load_bytes(context, offsets.segment.into(), segment, TCP_BYTES as u32) != 0
         {
             return 0;
         }
@@ -97,7 +97,7 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
             if bytes < TCP_BYTES as u64 || bytes > TCP_BYTES_MAX as u64 {
                 return 0;
             }
-            if bpf_xdp_load_bytes(context, place.segment.into(), segment, bytes as u32) != 0 {
+            if bpf_xdp_load_bytes(context, offsets.segment.into(), segment, bytes as u32) != 0 {
                 return 0;
             }
         }

@@ -7,7 +7,7 @@ use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
     algorithm::sliding_log::Ring,
     bits,
-    charge::{Outcome, Place, Places, Words},
+    charge::{InPlace, Outcome, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
     source::LogKey,
@@ -165,7 +165,7 @@ impl<const WORDS: usize> RecordWords<WORDS> {
 }
 
 impl<const WORDS: usize> Places for RecordWords<WORDS> {
-    type Place = MapWord;
+    type Word = MapWord;
 
     #[inline(always)]
     fn find(&self, index: usize, _: &Limit) -> Option<MapWord> {
@@ -222,7 +222,7 @@ impl Words for MapWord {
     }
 }
 
-impl Place for MapWord {
+impl InPlace for MapWord {
     #[inline(always)]
     fn word(&self) -> u64 {
         self.load(0)

@@ -11,7 +11,7 @@ use aya_ebpf::{
 };
 use ratelimit_common::{
     Address, BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
-    SourceKey, Standing,
+    SourceKey, Verification,
     aggregate::Aggregates,
     ban_budget,
     capture::{self, Capture, Room},
@@ -217,9 +217,9 @@ pub const DETECTION_LIMIT: Single<BanBudgets, { Direct::DetectionLimit as u8 }> 
 /// The bans of the last slots of time.
 pub type BanWords = [u64; ban_budget::SLOTS as usize];
 
-/// Standing → the ring of those that there were. User space takes its own from it as well.
+/// Verification → the ring of those that there were. User space takes its own from it as well.
 #[btf_map]
-pub static DETECTION_RING: Array<BanWords, { Standing::COUNT }, MAPPED> = Array::new();
+pub static DETECTION_RING: Array<BanWords, { Verification::COUNT }, MAPPED> = Array::new();
 
 /// Index 0 → what became of them, on this CPU.
 #[btf_map]

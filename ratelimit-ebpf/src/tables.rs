@@ -4,10 +4,10 @@ use core::{cell::Cell, ptr};
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings,
-    Standing, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Tables,
+    Verdict, Verification,
     aggregate::Aggregates,
-    challenge::{Outcome as Challenged, judge_quickly},
+    challenge::{Effect, judge_quickly},
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
@@ -158,8 +158,8 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
-        detected::take_ban(standing, now)
+    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
+        detected::take_ban(verification, now)
     }
 
     #[inline(always)]
@@ -330,10 +330,10 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         flow: &Flow<A>,
         listed: Listed,
         now: Instant,
-    ) -> Challenged {
+    ) -> Effect {
         let settings = self.settings.get();
         if listed.is_protected() {
-            return Challenged::Unasked;
+            return Effect::Unasked;
         }
         // SAFETY: outside of subprograms it is a live map value, and this is never called in one.
         let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };

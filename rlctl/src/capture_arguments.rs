@@ -66,7 +66,7 @@ fn sample(text: &str) -> Result<u32, String> {
 fn time(text: &str) -> Result<Duration, String> {
     let time = quantity::parse_duration(text).map_err(|error| error.to_string())?;
     if time.is_zero() {
-        return Err("a capture of no time has no packets".to_owned());
+        return Err("the duration must be greater than 0, for example `10s`".to_owned());
     }
     Ok(time)
 }

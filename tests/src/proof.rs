@@ -3,7 +3,7 @@
 use ratelimit_common::{
     Cursor, Instant,
     challenge::{
-        Key, Place,
+        Key, Offsets,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
         options::{Request, Written},
@@ -22,7 +22,7 @@ impl Cookies for Unkeyed {
         cookie::hash(Key::default(), message)
     }
 
-    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
         None
     }
 

@@ -10,7 +10,7 @@ use std::{
 use fastrand::Rng;
 use ratelimit_common::{
     Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6,
-    Policy, Refusals, Settings, Standing, Unit, Verdict, detected::Detection, refused::WAYS,
+    Policy, Refusals, Settings, Unit, Verdict, Verification, detected::Detection, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -169,7 +169,7 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
                 let now = at(start + u64::from(step / 10_000) * SECOND);
                 program.set_clock(now).unwrap();
                 let takes =
-                    (0..10_000).filter(|_| program.take_ban(budget, Standing::Unverified, now));
+                    (0..10_000).filter(|_| program.take_ban(budget, Verification::Unverified, now));
                 takes.count() as u64
             };
             (0..TRIES).step_by(10_000).map(take).sum()
@@ -192,13 +192,13 @@ fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
     require_root!();
     let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 3));
     let budget = unverified(3);
-    assert!(program.take_ban(budget, Standing::Unverified, at(0)));
+    assert!(program.take_ban(budget, Verification::Unverified, at(0)));
     for host in 0..4 {
         judge_often(&mut program, &ipv4(Ipv4Addr::new(203, 0, 113, host)), 5);
     }
     assert_eq!(tally(&program), [2, 0, 2, 0]);
-    assert!(!program.take_ban(budget, Standing::Unverified, at(60 * SECOND)));
-    assert!(program.take_ban(budget, Standing::Unverified, at(63 * SECOND)));
+    assert!(!program.take_ban(budget, Verification::Unverified, at(60 * SECOND)));
+    assert!(program.take_ban(budget, Verification::Unverified, at(63 * SECOND)));
 }
 
 #[test]

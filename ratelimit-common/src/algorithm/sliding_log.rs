@@ -195,7 +195,7 @@ impl SlidingLog {
     /// The head, and the position of the next packet: at the head, or behind it if the head was not
     /// advanced yet.
     #[inline(always)]
-    fn end(&self, ring: &impl Ring) -> (u64, Place) {
+    fn end(&self, ring: &impl Ring) -> (u64, RingPosition) {
         let head = ring.load(HEAD);
         let place = self.place(ring, head);
         if place.found == 0 || place.found < place.newest {
@@ -211,7 +211,7 @@ impl SlidingLog {
     }
 
     #[inline(always)]
-    fn place(&self, ring: &impl Ring, head: u64) -> Place {
+    fn place(&self, ring: &impl Ring, head: u64) -> RingPosition {
         let length = self.length(ring);
         let index = index(head);
         // The position this many before the head, in a ring.
@@ -219,7 +219,7 @@ impl SlidingLog {
             let wraps = if index < by { length } else { 0 };
             index.wrapping_add(wraps).wrapping_sub(by)
         };
-        Place {
+        RingPosition {
             head,
             index: index.wrapping_add(TIMES),
             found: ring.load(index.wrapping_add(TIMES)),
@@ -248,7 +248,7 @@ const fn index(head: u64) -> u32 {
 }
 
 /// The position of the head.
-struct Place {
+struct RingPosition {
     head: u64,
     /// The index among the words of the ring.
     index: u32,
@@ -259,7 +259,7 @@ struct Place {
     newest: u64,
 }
 
-impl Place {
+impl RingPosition {
     /// The time at which a packet at `now` is judged, never 0.
     #[inline(always)]
     fn at(&self, now: Instant) -> u64 {

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 use super::{
     cookie::{self, Message},
     options::{Request, Written},
-    segment::{self, HEADER_BYTES, Header, Place, Segment},
+    segment::{self, HEADER_BYTES, Header, Offsets, Segment},
 };
 use crate::{
     Address, Cursor, Instant, Ipv4, Ipv6,
@@ -35,7 +35,7 @@ pub trait Cookies {
 
     /// The listener's answer to the SYN at this position. `None` if there is no listener, or it is
     /// not asked.
-    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie>;
+    fn of_listener(&self, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie>;
 
     /// [Writes](super::options::write) the options of a listener's answer into the frame. `None` if
     /// it has no room for them.
@@ -231,7 +231,7 @@ fn said<A: Address>(
     cookies: &impl Cookies,
     now: Instant,
 ) -> Option<Said> {
-    let Some(cookie) = cookies.of_listener(question.place, is_ipv6) else {
+    let Some(cookie) = cookies.of_listener(question.offsets, is_ipv6) else {
         return Some(Said {
             sequence: 0,
             acknowledgement: cookies.hash(&cookie::message(&question.connection, now)),
@@ -245,7 +245,7 @@ fn said<A: Address>(
         SEGMENT_BYTES_MAX_V4
     };
     let request = Request {
-        from: question.place.segment.wrapping_add(HEADER_BYTES),
+        from: question.offsets.segment.wrapping_add(HEADER_BYTES),
         bytes: question.option_bytes(),
         to: options,
         segment_bytes: cookie.segment_bytes.min(segment_bytes_max),

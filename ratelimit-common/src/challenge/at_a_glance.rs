@@ -1,6 +1,6 @@
 //! Quick decisions about a packet: the challenge does not concern it, or only counts it.
 
-use super::{Asked, ChallengeState, Outcome, is_wanted, query};
+use super::{Asked, ChallengeState, Effect, is_wanted, query};
 use crate::{
     Address, Cursor, Flow, Instant, Settings,
     parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
@@ -21,16 +21,16 @@ pub fn judge_quickly<'a, A: Address>(
     settings: Settings,
     now: Instant,
     state: &impl ChallengeState<A>,
-) -> Option<Outcome> {
+) -> Option<Effect> {
     if is_spared(source, &frame, flow, settings, now, state) {
-        return Some(Outcome::Unasked);
+        return Some(Effect::Unasked);
     }
     // The following code is placed out of line: few packets reach it, because this CPU then
     // remembers the outcome for the next ones.
     core::hint::cold_path();
     let (frame, upper) = (frame(), flow.upper);
     let Some(rules) = state.rules() else {
-        return Some(Outcome::Unasked);
+        return Some(Effect::Unasked);
     };
     let [connections_on, queries_on] =
         [Asked::Connections, Asked::Queries].map(|asked| is_wanted(asked, rules, now, state));
@@ -63,7 +63,7 @@ pub fn judge_quickly<'a, A: Address>(
     if is_judged || connections_on && rules.prefers_verified() {
         None
     } else {
-        Some(Outcome::Unasked)
+        Some(Effect::Unasked)
     }
 }
 

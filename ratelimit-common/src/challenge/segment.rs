@@ -37,7 +37,7 @@ pub struct Segment<A> {
     /// The sequence number.
     pub sequence: u32,
     /// Its position.
-    pub place: Place,
+    pub offsets: Offsets,
     /// The flags.
     flags: u8,
     /// The data offset in words of 4 bytes, in the upper half.
@@ -47,7 +47,7 @@ pub struct Segment<A> {
 
 /// The position of a segment, in bytes from the beginning of its frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct Offsets {
     /// The network header.
     pub packet: u16,
     /// The transport header.
@@ -127,7 +127,7 @@ impl<A: Address> Segment<A> {
                 ports: header.ports,
             },
             sequence: u32::from_be_bytes(header.sequence),
-            place: Place {
+            offsets: Offsets {
                 packet,
                 segment: upper.offset() & OFFSET_MAX,
             },
@@ -158,7 +158,7 @@ impl<A: Address> Segment<A> {
                 ports: upper.ports(frame)?,
             },
             sequence: 0,
-            place: Place {
+            offsets: Offsets {
                 packet,
                 segment: upper.offset() & OFFSET_MAX,
             },

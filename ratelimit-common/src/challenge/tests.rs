@@ -22,37 +22,34 @@ const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
 #[test]
 fn who_brings_the_cookie_back_is_verified_until_that_ends() {
     let world = World::new(None, 1_000);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
-    assert_eq!(world.judge(SOURCE, RST, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
+    assert_eq!(world.judge(SOURCE, RST, 7, START), Effect::Unasked);
     let cookie = world.cookie_of(SOURCE, START);
     for (flags, sequence) in [(RST, cookie ^ 1), (RST | SYN, cookie), (ACK, cookie)] {
         assert_ne!(
             world.judge(SOURCE, flags, sequence, START),
-            Outcome::Verified
+            Effect::Verified
         );
     }
-    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Effect::Verified);
     // The second time it proves nothing, and is judged like any other.
-    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Unasked);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Effect::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
     let ends = START + 600 * SECOND;
-    assert_eq!(world.judge(SOURCE, SYN, 7, ends - 1), Outcome::Unasked);
-    assert_eq!(world.judge(SOURCE, SYN, 7, ends), Outcome::Challenged);
+    assert_eq!(world.judge(SOURCE, SYN, 7, ends - 1), Effect::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, ends), Effect::Challenged);
 }
 
 #[test]
 fn who_acknowledges_the_cookie_of_a_listener_is_verified_where_listeners_are_asked() {
     let unasked = World::new(None, 1_000);
     let world = World::new(None, 1_000).by(|rules| rules.asking_listeners(true));
-    assert_eq!(unasked.judge(SOURCE, ACK, TAKEN, START), Outcome::Unasked);
+    assert_eq!(unasked.judge(SOURCE, ACK, TAKEN, START), Effect::Unasked);
     for (flags, sequence) in [(ACK, TAKEN + 1), (ACK | SYN, TAKEN), (ACK | FIN, TAKEN)] {
-        assert_eq!(
-            world.judge(SOURCE, flags, sequence, START),
-            Outcome::Unasked
-        );
+        assert_eq!(world.judge(SOURCE, flags, sequence, START), Effect::Unasked);
     }
-    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Outcome::Verified);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Effect::Verified);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
 }
 
 #[test]
@@ -61,14 +58,14 @@ fn only_who_asks_for_a_connection_is_challenged() {
     for flags in [0, ACK, SYN | ACK, FIN, SYN | FIN, SYN | RST, RST, RST | ACK] {
         assert_eq!(
             world.judge(SOURCE, flags, 7, START),
-            Outcome::Unasked,
+            Effect::Unasked,
             "{flags}"
         );
     }
     let congestion = 0xc0;
     assert_eq!(
         world.judge(SOURCE, SYN | congestion, 7, START),
-        Outcome::Challenged
+        Effect::Challenged
     );
 }
 
@@ -89,14 +86,14 @@ fn a_first_part_that_asks_for_a_connection_is_not_answered_and_goes_no_further()
     // Also beyond the answers of a second.
     let world = World::new(None, 1);
     for _ in 0..100 {
-        assert_eq!(of(&world, [192, 0, 2, 1]), Outcome::Challenged);
+        assert_eq!(of(&world, [192, 0, 2, 1]), Effect::Challenged);
     }
     world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
-    assert_eq!(of(&world, [192, 0, 2, 1]), Outcome::Unasked);
+    assert_eq!(of(&world, [192, 0, 2, 1]), Effect::Unasked);
     // Parts count for when it is on.
     let world = World::new(Some(10), 1_000);
     let outcomes = (0..20_u8).map(|host| of(&world, [192, 0, 2, host]));
-    let challenged = outcomes.filter(|it| *it == Outcome::Challenged).count();
+    let challenged = outcomes.filter(|it| *it == Effect::Challenged).count();
     assert_eq!(challenged, 10);
 }
 
@@ -115,20 +112,20 @@ fn where_classes_are_named_their_syns_alone_are_challenged_and_counted() {
         };
         world.judge_of(SOURCE, flags, 7, classes, START)
     };
-    assert_eq!(judge(&world, SYN, other), Outcome::Unasked);
-    assert_eq!(judge(&world, SYN, ClassSet::NONE), Outcome::Unasked);
-    assert_eq!(judge(&world, SYN, web.union(other)), Outcome::Challenged);
+    assert_eq!(judge(&world, SYN, other), Effect::Unasked);
+    assert_eq!(judge(&world, SYN, ClassSet::NONE), Effect::Unasked);
+    assert_eq!(judge(&world, SYN, web.union(other)), Effect::Challenged);
     // A proof may be of any class.
     let cookie = world.cookie_of(SOURCE, START);
     let of_none = |_: bool| ClassSet::NONE;
     assert_eq!(
         world.judge_of(SOURCE, RST, cookie, of_none, START),
-        Outcome::Verified
+        Effect::Verified
     );
     let counting = of_web(Some(5));
     let outcomes = |class| {
         let outcomes = (0..8).map(|_| judge(&counting, SYN, class));
-        outcomes.filter(|it| *it == Outcome::Challenged).count()
+        outcomes.filter(|it| *it == Effect::Challenged).count()
     };
     assert_eq!((outcomes(other), outcomes(web), outcomes(other)), (0, 3, 0));
 }
@@ -140,7 +137,7 @@ fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
         let outcomes =
             (0..count).map(|host| world.judge(Ipv4::new(host.to_be_bytes()), SYN, 7, at));
         outcomes
-            .filter(|outcome| *outcome == Outcome::Challenged)
+            .filter(|outcome| *outcome == Effect::Challenged)
             .count()
     };
     assert_eq!(challenged(START, 100), 0);
@@ -169,7 +166,7 @@ fn a_source_gets_few_answers_a_second_and_all_together_no_more_than_the_budget()
     let world = World::new(None, 50);
     let challenged = |source, at| {
         (0..100)
-            .filter(|_| world.judge(source, SYN, 7, at) == Outcome::Challenged)
+            .filter(|_| world.judge(source, SYN, 7, at) == Effect::Challenged)
             .count()
     };
     assert_eq!(challenged(SOURCE, START) as u64, ANSWERS_PER_SOURCE);
@@ -190,46 +187,46 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
         let world = World::new(over, 1_000);
         world.by(|rules| rules.preferring_verified(true))
     };
-    let of_packet = |world: &World, at| standing(&SOURCE, Instant::from_nanos(at), world);
+    let of_packet = |world: &World, at| without_challenge(&SOURCE, Instant::from_nanos(at), world);
     let indifferent = World::new(None, 1_000);
-    assert_eq!(of_packet(&indifferent, START), Outcome::Unasked);
-    assert_eq!(indifferent.judge(SOURCE, ACK, 7, START), Outcome::Unasked);
+    assert_eq!(of_packet(&indifferent, START), Effect::Unasked);
+    assert_eq!(indifferent.judge(SOURCE, ACK, 7, START), Effect::Unasked);
     let world = preferring(None);
-    assert_eq!(of_packet(&world, START), Outcome::Unverified);
-    assert_eq!(world.judge(SOURCE, ACK, 7, START), Outcome::Unverified);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    assert_eq!(of_packet(&world, START), Effect::Unverified);
+    assert_eq!(world.judge(SOURCE, ACK, 7, START), Effect::Unverified);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
     // A live host sends a RST to a forger's target: it is not challenged any more, but is not
     // preferred.
     let cookie = world.cookie_of(SOURCE, START);
-    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Effect::Verified);
     for _ in 0..2 {
-        assert_eq!(of_packet(&world, START), Outcome::Unverified);
-        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unverified);
+        assert_eq!(of_packet(&world, START), Effect::Unverified);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unverified);
         assert!(!world.knows_verified(&SOURCE, Instant::from_nanos(START)));
     }
     let world = preferring(None);
     let world = world.by(|rules| rules.asking_listeners(true));
-    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Outcome::Verified);
-    assert_eq!(of_packet(&world, START), Outcome::Unasked);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Effect::Verified);
+    assert_eq!(of_packet(&world, START), Effect::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
     let ends = START + 600 * SECOND;
-    assert_eq!(of_packet(&world, ends), Outcome::Unverified);
+    assert_eq!(of_packet(&world, ends), Effect::Unverified);
     // A SYN that the budgets leave unanswered belongs to the rest.
     let world = World {
         rules: Some(world.rules.unwrap()),
         ..World::new(None, 1_000)
     };
     for _ in 0..ANSWERS_PER_SOURCE {
-        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
     }
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unverified);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unverified);
     // While the challenge is off, no source is preferred.
     let world = preferring(Some(1));
-    assert_eq!(of_packet(&world, START), Outcome::Unasked);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
-    assert_eq!(of_packet(&world, START), Outcome::Unverified);
-    assert_eq!(of_packet(&world, START + HOLD_NS), Outcome::Unasked);
+    assert_eq!(of_packet(&world, START), Effect::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
+    assert_eq!(of_packet(&world, START), Effect::Unverified);
+    assert_eq!(of_packet(&world, START + HOLD_NS), Effect::Unasked);
 }
 
 #[test]
@@ -238,21 +235,21 @@ fn without_rules_nobody_is_challenged() {
         rules: None,
         ..World::new(None, 1_000)
     };
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
 }
 
 #[test]
 fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
     let world = querying(When::Never, When::Always);
-    assert_eq!(world.ask(53, true, START), Outcome::Challenged);
-    assert_eq!(world.ask(5353, true, START), Outcome::Challenged);
+    assert_eq!(world.ask(53, true, START), Effect::Challenged);
+    assert_eq!(world.ask(5353, true, START), Effect::Challenged);
     // Queries that cannot be answered, and packets to other ports.
-    assert_eq!(world.ask(53, false, START), Outcome::Unasked);
+    assert_eq!(world.ask(53, false, START), Effect::Unasked);
     for port in [0, 54] {
-        assert_eq!(world.ask(port, true, START), Outcome::Unasked);
+        assert_eq!(world.ask(port, true, START), Effect::Unasked);
     }
     // Connections to other ports are not challenged.
-    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Unasked);
     let to_dns = |flags, sequence| {
         let mut segment = segment(SOURCE, flags, sequence);
         segment.connection.ports[1] = [0, 53];
@@ -267,14 +264,14 @@ fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
         judge(&SOURCE, segment, |_| ClassSet::NONE, now, &world)
     };
     let (question, cookie) = to_dns(SYN, 7);
-    assert_eq!(judge(&question), Outcome::Challenged);
-    assert_eq!(judge(&to_dns(RST, cookie ^ 1).0), Outcome::Unasked);
-    assert_eq!(judge(&to_dns(RST, cookie).0), Outcome::Verified);
-    assert_eq!(judge(&question), Outcome::Unasked);
-    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    assert_eq!(judge(&question), Effect::Challenged);
+    assert_eq!(judge(&to_dns(RST, cookie ^ 1).0), Effect::Unasked);
+    assert_eq!(judge(&to_dns(RST, cookie).0), Effect::Verified);
+    assert_eq!(judge(&question), Effect::Unasked);
+    assert_eq!(world.ask(53, true, START), Effect::Unasked);
     assert_eq!(
         world.ask(53, true, START + 600 * SECOND),
-        Outcome::Challenged
+        Effect::Challenged
     );
 }
 
@@ -284,13 +281,13 @@ fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_
     let over = NonZeroU32::new(3).unwrap();
     let world = querying(When::Never, When::Over(over));
     for _ in 0..3 {
-        assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+        assert_eq!(world.ask(53, true, START), Effect::Unasked);
     }
-    assert_eq!(world.ask(53, true, START), Outcome::Challenged);
+    assert_eq!(world.ask(53, true, START), Effect::Challenged);
     let later = START + SECOND;
-    assert_eq!(world.ask(53, true, later), Outcome::Challenged);
+    assert_eq!(world.ask(53, true, later), Effect::Challenged);
     assert_eq!(world.on[1].get().since_ns, START);
-    assert_eq!(world.ask(53, true, START + HOLD_NS), Outcome::Unasked);
+    assert_eq!(world.ask(53, true, START + HOLD_NS), Effect::Unasked);
     // The challenge of connections is off.
     assert_eq!(world.on[0].get(), On::default());
 }
@@ -299,17 +296,17 @@ fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_
 fn answers_to_queries_are_of_the_budgets_of_all_answers() {
     let world = querying(When::Always, When::Always);
     for _ in 0..ANSWERS_PER_SOURCE / 2 {
-        assert_eq!(world.ask(53, true, START), Outcome::Challenged);
-        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+        assert_eq!(world.ask(53, true, START), Effect::Challenged);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
     }
-    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    assert_eq!(world.ask(53, true, START), Effect::Unasked);
     // An unanswered packet leaves the reserve of the node to verified sources.
     let world = World {
         rules: Some(world.rules.unwrap().preferring_verified(true)),
         ..World::new(None, 1_000)
     };
-    assert_eq!(world.ask(53, false, START), Outcome::Unverified);
-    assert_eq!(world.ask(54, true, START), Outcome::Unverified);
+    assert_eq!(world.ask(53, false, START), Effect::Unverified);
+    assert_eq!(world.ask(54, true, START), Effect::Unverified);
 }
 
 #[test]
@@ -322,11 +319,11 @@ fn while_it_is_suspended_nobody_is_challenged() {
             let segments = [0; 2].map(|_| world.judge(SOURCE, SYN, 7, at));
             (datagrams[1], segments[1])
         };
-        assert_eq!(ask(START), (Outcome::Challenged, Outcome::Challenged));
+        assert_eq!(ask(START), (Effect::Challenged, Effect::Challenged));
         let ends = START + 60 * SECOND;
         world.suspended.set(Instant::from_nanos(ends));
-        assert_eq!(ask(ends - 1), (Outcome::Unasked, Outcome::Unasked));
-        assert_eq!(ask(ends), (Outcome::Challenged, Outcome::Challenged));
+        assert_eq!(ask(ends - 1), (Effect::Unasked, Effect::Unasked));
+        assert_eq!(ask(ends), (Effect::Challenged, Effect::Challenged));
     }
 }
 
@@ -391,12 +388,12 @@ impl World {
     }
 
     /// The quick decision, by the settings of the rules.
-    fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Outcome> {
+    fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Effect> {
         let settings = self.rules.unwrap().at_a_glance(Settings::default());
         judge_quickly(&source, || frame, &flow(frame), settings, now, self)
     }
 
-    fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Outcome {
+    fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Effect {
         let classes = |_| panic!("nobody asks for classes that none is named of");
         self.judge_of(source, flags, sequence, classes, at_ns)
     }
@@ -408,24 +405,24 @@ impl World {
         sequence: u32,
         classes: impl FnOnce(bool) -> ClassSet,
         at_ns: u64,
-    ) -> Outcome {
+    ) -> Effect {
         let segment = segment(source, flags, sequence);
         judge(&source, &segment, classes, Instant::from_nanos(at_ns), self)
     }
 
-    fn ask(&self, port: u16, is_query: bool, at_ns: u64) -> Outcome {
+    fn ask(&self, port: u16, is_query: bool, at_ns: u64) -> Effect {
         let now = Instant::from_nanos(at_ns);
         judge_datagram(&SOURCE, port, || is_query, now, self)
     }
 
-    fn judge_at_length(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Outcome {
+    fn judge_at_length(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Effect {
         let upper = upper(frame);
         if let Some(segment) = super::segment::<Ipv4>(frame, LinkLayer::None, upper) {
             return judge(&source, &segment, |_| ClassSet::NONE, now, self);
         }
         match query::port(frame, upper) {
             Some(port) => judge_datagram(&source, port, || true, now, self),
-            None => standing(&source, now, self),
+            None => without_challenge(&source, now, self),
         }
     }
 

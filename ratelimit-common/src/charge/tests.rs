@@ -277,7 +277,7 @@ impl Shared {
 struct Known<W>(W);
 
 impl<W: Words + Copy> Places for Known<W> {
-    type Place = At<W>;
+    type Word = At<W>;
 
     fn find(&self, index: usize, _: &Limit) -> Option<At<W>> {
         let words = self.0;
@@ -291,7 +291,7 @@ struct At<W> {
     index: usize,
 }
 
-impl<W: Words> Place for At<W> {
+impl<W: Words> InPlace for At<W> {
     fn word(&self) -> u64 {
         self.words.load(self.index)
     }

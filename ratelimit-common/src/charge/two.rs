@@ -7,14 +7,14 @@ use crate::{Arrival, Instant, Limit, Policy, charge::outcome::Outcome};
 /// The words of a source's limits.
 pub trait Places {
     /// A word in place.
-    type Place: Place;
+    type Word: InPlace;
 
     /// The word of the limit at `index`; `None` when the source has none.
-    fn find(&self, index: usize, limit: &Limit) -> Option<Self::Place>;
+    fn find(&self, index: usize, limit: &Limit) -> Option<Self::Word>;
 }
 
 /// The word of a limit, in place.
-pub trait Place {
+pub trait InPlace {
     /// The word.
     fn word(&self) -> u64;
 

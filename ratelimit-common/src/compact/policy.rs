@@ -1,6 +1,6 @@
 //! Charges all limits with a word in a policy, in a table.
 
-use super::{Place, SLOTS, Slots, check_new, find, place_new};
+use super::{Claim, SLOTS, Slots, check_new, find, place_new};
 use crate::{
     Arrival, DropReason, Instant, Limit, Policy,
     charge::{self, Outcome, Step, Steps},
@@ -34,7 +34,7 @@ pub trait Table {
 
     /// Calls [`place_new`], possibly as a subprogram.
     #[inline(always)]
-    fn place_new(&self, set: &Self::Set, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
+    fn place_new(&self, set: &Self::Set, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
         place_new(set, tag, limit, at, cost)
     }
 

@@ -2,7 +2,7 @@
 
 use super::Packet;
 use crate::{
-    Address, DropReason, FamilyTables, PassReason, Verdict, challenge::Outcome, pipeline::refuse,
+    Address, DropReason, FamilyTables, PassReason, Verdict, challenge::Effect, pipeline::refuse,
 };
 
 #[inline(always)]
@@ -21,10 +21,10 @@ pub(super) fn run<'a, A: Address>(
         ..
     } = *packet;
     match tables.challenge(packet.source, frame, flow, listed, now) {
-        Outcome::Unasked => None,
-        Outcome::Challenged => Some(refuse(flow.source, DropReason::Challenged, tables)),
-        Outcome::Verified => Some(Verdict::Pass(PassReason::Verified)),
-        Outcome::Unverified => {
+        Effect::Unasked => None,
+        Effect::Challenged => Some(refuse(flow.source, DropReason::Challenged, tables)),
+        Effect::Verified => Some(Verdict::Pass(PassReason::Verified)),
+        Effect::Unverified => {
             tables.leave_reserve();
             None
         }

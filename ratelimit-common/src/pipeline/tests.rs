@@ -9,7 +9,7 @@ use std::{vec, vec::Vec};
 use super::*;
 use crate::{
     BanRule, ClassSet, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey,
-    Standing, Tables, Unit,
+    Tables, Unit, Verification,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
@@ -651,9 +651,9 @@ impl Tables for Fake {
         self.admits_discovery
     }
 
-    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
+    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
         assert_eq!(now, NOW);
-        self.may_detect[standing as usize]
+        self.may_detect[verification as usize]
     }
 
     fn count_detection(&self, detection: Detection) {
@@ -685,7 +685,7 @@ macro_rules! in_the_store {
             flow: &crate::Flow<$address>,
             listed: Listed,
             now: Instant,
-        ) -> crate::challenge::Outcome {
+        ) -> crate::challenge::Effect {
             crate::challenge::judge_packet(source, frame, flow, listed, now, self)
         }
 

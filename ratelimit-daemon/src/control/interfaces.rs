@@ -12,7 +12,7 @@ use crate::{
         reports::troubles::{LOADER, PINS},
         state::State,
     },
-    links::{Links, Standing, Step, standing},
+    links::{LinkState, Links, Step, link_state},
     loader::Unavailable,
 };
 
@@ -133,7 +133,7 @@ impl Interfaces {
             );
             info!(interface, "{what}");
             let line = format!("interface {interface}: {what}");
-            let mode = self.links.standing(&interface).and_then(Standing::mode);
+            let mode = self.links.link_state(&interface).and_then(LinkState::mode);
             let event = What::InterfaceAttached {
                 mode: mode.unwrap_or_default().to_owned(),
                 interface,
@@ -204,7 +204,7 @@ impl Interfaces {
         let now = clock::monotonic();
         let sight = match state.enforcer.attachments().look(name) {
             Ok(sight) => sight,
-            Err(error) => return self.note_standing(state, name, failed(&error)),
+            Err(error) => return self.note_link_state(state, name, failed(&error)),
         };
         let mut step = self.links.step(name, &sight, now);
         if step == Step::Stay && anew && sight.is_anywhere() {
@@ -216,31 +216,33 @@ impl Interfaces {
             self.links.note_next(name, seen);
         }
         let reported = match taken {
-            Ok(remark) => match seen.as_ref().map(standing) {
-                Ok(standing @ Standing::Attached { .. }) if step == Step::Stay => {
-                    standing.remarked(self.remark_of(name))
+            Ok(remark) => match seen.as_ref().map(link_state) {
+                Ok(link_state @ LinkState::Attached { .. }) if step == Step::Stay => {
+                    link_state.remarked(self.remark_of(name))
                 }
-                Ok(standing @ Standing::Attached { .. }) => standing.remarked(remark),
-                Ok(Standing::Failed { .. }) if step == Step::Stay && !self.links.are_detached() => {
+                Ok(link_state @ LinkState::Attached { .. }) => link_state.remarked(remark),
+                Ok(LinkState::Failed { .. })
+                    if step == Step::Stay && !self.links.are_detached() =>
+                {
                     return;
                 }
-                Ok(standing) => standing,
+                Ok(link_state) => link_state,
                 Err(error) => failed(error),
             },
             Err(error) => {
                 let seen = seen.unwrap_or_default();
-                let still = standing(&seen);
+                let still = link_state(&seen);
                 self.links.note_failure(name, seen, now);
                 // The interface may have disappeared during the attempt, and the previous program
                 // may still run.
-                if let Standing::Failed { .. } = still {
+                if let LinkState::Failed { .. } = still {
                     failed(&error)
                 } else {
                     still.remarked(Some(format!("{error:#}")))
                 }
             }
         };
-        self.note_standing(state, name, reported);
+        self.note_link_state(state, name, reported);
     }
 
     fn take_step(
@@ -261,24 +263,24 @@ impl Interfaces {
     }
 
     fn remark_of(&self, name: &str) -> Option<String> {
-        self.links.standing(name)?.remark()
+        self.links.link_state(name)?.remark()
     }
 
-    fn note_standing(&mut self, state: &mut State, name: &str, standing: Standing) {
+    fn note_link_state(&mut self, state: &mut State, name: &str, link_state: LinkState) {
         let at = clock::wall();
-        if !self.links.note(name, standing, at) {
+        if !self.links.note(name, link_state, at) {
             return;
         }
         state
             .reports
             .journal
             .name_interfaces(state.enforcer.attachments().slots());
-        let Some(standing) = self.links.standing(name) else {
+        let Some(link_state) = self.links.link_state(name) else {
             return;
         };
         let interface = name.to_owned();
-        let what = if let (true, Some(mode)) = (standing.is_attached(), standing.mode()) {
-            let remark = standing.remark();
+        let what = if let (true, Some(mode)) = (link_state.is_attached(), link_state.mode()) {
+            let remark = link_state.remark();
             info!(interface, mode, "attached");
             if let Some(remark) = &remark {
                 warn!(interface, "{remark}");
@@ -289,7 +291,7 @@ impl Interfaces {
                 remark,
             }
         } else {
-            let why = standing.trouble().unwrap_or_default();
+            let why = link_state.trouble().unwrap_or_default();
             warn!(interface, why, "not enforced there");
             What::InterfaceLost { interface, why }
         };
@@ -348,8 +350,8 @@ fn stale_next(state: &mut State) -> Option<Vec<String>> {
     stale.map_err(told).ok()
 }
 
-fn failed(error: &anyhow::Error) -> Standing {
-    Standing::Failed {
+fn failed(error: &anyhow::Error) -> LinkState {
+    LinkState::Failed {
         error: format!("{error:#}"),
     }
 }

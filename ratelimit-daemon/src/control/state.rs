@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::{Detected, Instant, Standing};
+use ratelimit_common::{Detected, Instant, Verification};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
     compile::{self, ExistingTable, carried::Scopes},
@@ -831,7 +831,7 @@ impl State {
     pub(super) fn may_answer(&self) -> bool {
         let budgets = compile::detection_limit(&self.intent.config);
         let datapath = self.enforcer.datapath();
-        let answer = datapath.take_ban(budgets, Standing::Unverified, clock::now());
+        let answer = datapath.take_ban(budgets, Verification::Unverified, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();
             warn!(error, "cannot count the bans of this minute");

@@ -13,7 +13,7 @@ use std::{
 
 use ratelimit_common::{
     Address, BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Limit, PassReason, Policy,
-    Record, Refusals, Settings, Standing, Verdict,
+    Record, Refusals, Settings, Verdict, Verification,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
@@ -90,7 +90,7 @@ pub struct Memory {
     /// The budgets for bans by policies.
     pub detection_limit: BanBudgets,
     /// The bans of a minute.
-    pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
+    pub detection_rings: [[AtomicU64; SLOTS as usize]; Verification::COUNT],
     /// Whether the program was attached.
     pub runs: bool,
     /// The features of the program.
@@ -581,10 +581,15 @@ impl DetectionTables for Shared {
         Ok(self.memory().detection_limit)
     }
 
-    fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> Result<bool> {
+    fn take_ban(
+        &self,
+        budgets: BanBudgets,
+        verification: Verification,
+        now: Instant,
+    ) -> Result<bool> {
         let memory = self.memory();
-        let ring = AtomicRing(&memory.detection_rings[standing as usize]);
-        Ok(budgets.of(standing).take(&ring, now))
+        let ring = AtomicRing(&memory.detection_rings[verification as usize]);
+        Ok(budgets.of(verification).take(&ring, now))
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {

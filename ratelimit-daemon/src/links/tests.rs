@@ -9,10 +9,10 @@ fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_config
     let configured = ["a", "b"].map(wanted);
     links.configure(&configured);
     assert_eq!(links.prepare(), None, "it is not known that one is missing");
-    links.note("a", Standing::Missing, clock::wall());
+    links.note("a", LinkState::Missing, clock::wall());
     links.note(
         "b",
-        Standing::Failed {
+        LinkState::Failed {
             error: String::new(),
         },
         clock::wall(),
@@ -116,14 +116,14 @@ impl World {
             if !done {
                 links.note_failure(&name, seen.clone(), now);
             }
-            let is_failed = matches!(standing(&seen), Standing::Failed { .. });
+            let is_failed = matches!(link_state(&seen), LinkState::Failed { .. });
             if step == Step::Stay && is_failed && !links.are_detached() {
                 continue;
             }
             let reported = if done {
-                standing(&seen)
+                link_state(&seen)
             } else {
-                Standing::Failed {
+                LinkState::Failed {
                     error: "taken".to_owned(),
                 }
             };
@@ -226,7 +226,7 @@ fn what_failed_is_tried_again_when_something_is_different_and_after_a_second() {
     assert_eq!(world.done.len(), 2);
     world.find("eth0").unwrap().program = None;
     world.settle(&mut links, now + AGAIN);
-    assert!(links.standing("eth0").unwrap().is_attached());
+    assert!(links.link_state("eth0").unwrap().is_attached());
 }
 
 #[test]

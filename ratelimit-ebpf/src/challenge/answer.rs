@@ -11,7 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Cursor, Instant,
     challenge::{
-        Place,
+        Offsets,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
         options::{self, Kind, Request, Written},
@@ -50,12 +50,12 @@ impl Cookies for KernelCookies {
     }
 
     #[inline(always)]
-    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
+    fn of_listener(&self, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
         let rules = CHALLENGE.get().of(settings().generation());
         if !rules.asks_listeners() {
             return None;
         }
-        listener::cookie(self.0, place, is_ipv6)
+        listener::cookie(self.0, offsets, is_ipv6)
     }
 
     #[inline(always)]

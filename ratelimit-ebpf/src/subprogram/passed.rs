@@ -5,7 +5,7 @@ use core::ptr;
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    ClassSet, DropReason, Instant, Settings, Standing,
+    ClassSet, DropReason, Instant, Settings, Verification,
     ban_budget::Slot,
     challenge::{
         self, Shared,
@@ -118,9 +118,9 @@ numbers! {
             destination: raw & 2 != 0,
         };
     Socket: |it| it.number().into(), |raw| Socket::from_number(raw as u32);
-    challenge::Outcome: |it| it as u64, challenge::Outcome::from_number;
-    challenge::Place: |it| u64::from(it.packet) | u64::from(it.segment) << 16,
-        |raw| challenge::Place {
+    challenge::Effect: |it| it as u64, challenge::Effect::from_number;
+    challenge::Offsets: |it| u64::from(it.packet) | u64::from(it.segment) << 16,
+        |raw| challenge::Offsets {
             packet: raw as u16,
             segment: (raw >> 16) as u16,
         };
@@ -152,10 +152,10 @@ numbers! {
             bytes: (raw >> 32) as u16,
             sum: raw as u32,
         });
-    compact::Place: |it| {
+    compact::Claim: |it| {
             it.outcome.pack() | (it.slot as u64) << SLOT_SHIFT | if it.is_new { NEW } else { 0 }
         },
-        |raw| compact::Place {
+        |raw| compact::Claim {
             slot: (raw >> SLOT_SHIFT) as usize & (SLOTS - 1),
             is_new: raw & NEW != 0,
             outcome: Outcome::from_bits(raw as u32),
@@ -169,9 +169,9 @@ numbers! {
         0 => Newcomer::Source,
         _ => Newcomer::OverflowBucket,
     };
-    Standing: |it| it as u64, |raw| match raw {
-        0 => Standing::Verified,
-        _ => Standing::Unverified,
+    Verification: |it| it as u64, |raw| match raw {
+        0 => Verification::Verified,
+        _ => Verification::Unverified,
     };
 }
 

@@ -1,5 +1,5 @@
-//! Finds lines of Rust that are longer than 100 columns. `rustfmt` leaves long strings, comments and
-//! the arguments of macros as they are.
+//! Finds lines of Rust that are longer than 100 columns. `rustfmt` leaves long strings, comments
+//! and the arguments of macros as they are.
 
 use anyhow::Result;
 use regex::Regex;

@@ -303,7 +303,7 @@ impl Cookies for Keyed {
         cookie::hash(self.0, message)
     }
 
-    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
         None
     }
 
@@ -326,7 +326,7 @@ impl Cookies for Keeping<'_> {
         0
     }
 
-    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
         Some(self.0)
     }
 

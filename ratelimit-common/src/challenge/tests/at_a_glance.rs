@@ -22,11 +22,11 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
     };
     let other = Ipv4::new([192, 0, 2, 2]);
     let answers = [0; 4].map(|_| world.judge(other, SYN, 7, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(answers[2..], [Effect::Unasked, Effect::Challenged]);
     verify(60 * SECOND);
     assert!(!passes(0), "nobody has looked for it");
     for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
-        assert_eq!(world.judge(SOURCE, SYN, 7, START + at_ns), Outcome::Unasked);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START + at_ns), Effect::Unasked);
         assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
     }
 }
@@ -43,13 +43,13 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
     };
     let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
     let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(answers[2..], [Effect::Unasked, Effect::Challenged]);
     world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
     for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
         let (at_ns, until_ns) = (START + at_ns, START + until_ns);
         assert_eq!(judge(at_ns), None, "nobody has looked for it");
-        assert_eq!(world.ask(53, true, at_ns), Outcome::Unasked);
-        assert_eq!(judge(at_ns), Some(Outcome::Unasked));
+        assert_eq!(world.ask(53, true, at_ns), Effect::Unasked);
+        assert_eq!(judge(at_ns), Some(Effect::Unasked));
         assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
     }
 }
@@ -62,14 +62,14 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
     let quick = || world.judge_quickly(SOURCE, frame, now);
     assert_eq!(quick(), None);
-    assert_eq!(world.judge_at_length(SOURCE, frame, now), Outcome::Unasked);
-    assert_eq!(quick(), Some(Outcome::Unasked));
+    assert_eq!(world.judge_at_length(SOURCE, frame, now), Effect::Unasked);
+    assert_eq!(quick(), Some(Effect::Unasked));
     let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(answers[2..], [Effect::Unasked, Effect::Challenged]);
     assert_eq!(quick(), None);
     assert_eq!(
         world.judge_at_length(SOURCE, frame, now),
-        Outcome::Challenged
+        Effect::Challenged
     );
 }
 
@@ -82,13 +82,13 @@ fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
     let quick = || world.judge_quickly(SOURCE, frame, now);
     assert_eq!(quick(), None);
-    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
-    assert_eq!(quick(), Some(Outcome::Unasked));
+    assert_eq!(world.ask(53, true, START), Effect::Unasked);
+    assert_eq!(quick(), Some(Effect::Unasked));
     let other = Ipv4::new([192, 0, 2, 2]);
     let answers = [0; 2].map(|_| world.judge(other, SYN, 7, START));
-    assert_eq!(answers, [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(answers, [Effect::Unasked, Effect::Challenged]);
     assert_eq!(quick(), None);
-    assert_eq!(world.ask(53, true, START), Outcome::Unverified);
+    assert_eq!(world.ask(53, true, START), Effect::Unverified);
     assert_eq!(quick(), None);
 }
 
@@ -107,14 +107,14 @@ fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects
         quickly
     };
     let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[3], Outcome::Challenged);
+    assert_eq!(answers[3], Effect::Challenged);
     let [verified, other] = [3, 2].map(|host| Ipv4::new([192, 0, 2, host]));
     world.verify(&verified, Verified::here(Instant::from_nanos(2 * START)));
     assert_eq!(judge(other, 80), None);
     for port in [53, 80, 80] {
-        let outcome = (port == 80).then_some(Outcome::Unasked);
+        let outcome = (port == 80).then_some(Effect::Unasked);
         assert_eq!(judge(verified, port), outcome, "{port}");
-        assert_eq!(judge(other, 80), Some(Outcome::Unasked));
+        assert_eq!(judge(other, 80), Some(Effect::Unasked));
     }
 }
 
@@ -128,16 +128,16 @@ fn a_cpu_that_knows_that_nobody_is_challenged_looks_again_after_a_millisecond() 
         let now = Instant::from_nanos(START + after_ns);
         world.judge_quickly(SOURCE, frame, now)
     };
-    assert_eq!(judge(0), Some(Outcome::Unasked));
+    assert_eq!(judge(0), Some(Effect::Unasked));
     // Another CPU turns the challenge on.
     let ends = Instant::from_nanos(START + SECOND);
     world.set_until(Asked::Connections, ends);
-    assert_eq!(judge(MILLISECOND - 1), Some(Outcome::Unasked));
+    assert_eq!(judge(MILLISECOND - 1), Some(Effect::Unasked));
     assert_eq!(judge(MILLISECOND), None);
     // A source known as verified is not looked up.
     world.verify(&SOURCE, Verified::here(ends));
     assert!(world.is_verified(&SOURCE, Instant::from_nanos(START)));
-    assert_eq!(judge(MILLISECOND), Some(Outcome::Unasked));
+    assert_eq!(judge(MILLISECOND), Some(Effect::Unasked));
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
         let quickly = world.judge_quickly(SOURCE, frame, now);
         quickly.unwrap_or_else(|| world.judge_at_length(SOURCE, frame, now))
     };
-    assert_eq!(judge(ACK), Outcome::Unasked);
+    assert_eq!(judge(ACK), Effect::Unasked);
     world.set_until(Asked::Connections, Instant::from_nanos(START + SECOND));
-    assert_eq!(judge(ACK), Outcome::Unasked, "it does not know");
-    assert_eq!(judge(SYN), Outcome::Challenged);
-    assert_eq!(judge(ACK), Outcome::Verified);
+    assert_eq!(judge(ACK), Effect::Unasked, "it does not know");
+    assert_eq!(judge(SYN), Effect::Challenged);
+    assert_eq!(judge(ACK), Effect::Verified);
 }
 
 #[test]

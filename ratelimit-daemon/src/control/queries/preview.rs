@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Limit, Policy, Record,
-    Settings, SourceKey, Standing, Tables, Verdict,
+    Settings, SourceKey, Tables, Verdict, Verification,
     aggregate::Aggregates,
     challenge::{self, ChallengeState, Message, Verified},
     charge::Outcome,
@@ -223,7 +223,7 @@ impl Tables for Preview<'_> {
         true
     }
 
-    fn may_detect(&self, _: Standing, _: Instant) -> bool {
+    fn may_detect(&self, _: Verification, _: Instant) -> bool {
         false
     }
 
@@ -293,7 +293,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         flow: &Flow<A>,
         listed: Listed,
         now: Instant,
-    ) -> challenge::Outcome {
+    ) -> challenge::Effect {
         challenge::judge_packet(source, frame, flow, listed, now, self)
     }
 

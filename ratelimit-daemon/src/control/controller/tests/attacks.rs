@@ -1,7 +1,7 @@
 //! What becomes of attacks that were found.
 
 use ratelimit_common::{
-    Policy, Standing,
+    Policy, Verification,
     challenge::{On, Verified, When},
 };
 use ratelimit_core::{
@@ -170,12 +170,12 @@ fn policies_and_attacks_share_the_bans_of_a_minute() {
     config.default_policy.ban = detections::banning().default_policy.ban;
     let mut lab = Lab::new(config);
     // The kernel bans, and the daemon does not know of it.
-    assert!(lab.take_ban(Standing::Unverified));
+    assert!(lab.take_ban(Verification::Unverified));
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
     assert_eq!(lab.bans().len(), 2);
     assert!(
-        !lab.take_ban(Standing::Unverified),
+        !lab.take_ban(Verification::Unverified),
         "the kernel knows what the daemon took"
     );
 }
@@ -194,11 +194,11 @@ fn forged_sources_use_up_nothing_of_what_there_is_for_verified_ones() {
         }
         let answered = lab.bans().len() + lab.controller.status().limited;
         assert_eq!(answered, 3);
-        assert!(!lab.take_ban(Standing::Unverified));
+        assert!(!lab.take_ban(Verification::Unverified));
         lab.restart_with(config);
-        assert!(lab.take_ban(Standing::Verified));
-        assert!(lab.take_ban(Standing::Verified));
-        assert!(!lab.take_ban(Standing::Verified));
+        assert!(lab.take_ban(Verification::Verified));
+        assert!(lab.take_ban(Verification::Verified));
+        assert!(!lab.take_ban(Verification::Verified));
     }
 }
 
@@ -207,7 +207,7 @@ fn a_restart_gives_no_bans_back() {
     let mut config = answering(Answer::Ban);
     config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config.clone());
-    assert!(lab.take_ban(Standing::Unverified));
+    assert!(lab.take_ban(Verification::Unverified));
     lab.restart_with(config);
     let blamed = ["192.0.2.1", "192.0.2.2"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
@@ -532,10 +532,10 @@ impl Lab {
     }
 
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
-    fn take_ban(&self, standing: Standing) -> bool {
+    fn take_ban(&self, verification: Verification) -> bool {
         let memory = self.memory();
-        let slots = AtomicRing(&memory.detection_rings[standing as usize]);
-        let budget = memory.detection_limit.of(standing);
+        let slots = AtomicRing(&memory.detection_rings[verification as usize]);
+        let budget = memory.detection_limit.of(verification);
         budget.take(&slots, clock::now())
     }
 }

@@ -1,11 +1,11 @@
-//! Places in a text, as lines and columns.
+//! Positions in a text, as lines and columns.
 
 use smart_default::SmartDefault;
 
-/// A place, from which the next one is found without the text before it: lists have many lines, or
-/// one that is very long.
+/// A position from which the next one is found without the text before it: lists have many lines,
+/// or one that is very long.
 #[derive(Clone, Copy, Debug, SmartDefault)]
-pub struct Place {
+pub struct LineCounter {
     /// In bytes.
     offset: usize,
     /// From 1 on.
@@ -16,8 +16,8 @@ pub struct Place {
     pub column: usize,
 }
 
-impl Place {
-    /// The place at `offset` bytes in the same `text`.
+impl LineCounter {
+    /// The position at `offset` bytes in the same `text`.
     pub fn at(self, text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
         let Some(between) = text.get(self.offset..offset) else {
@@ -51,7 +51,7 @@ mod tests {
             (15, 4, 5),
         ];
         for last in 0..TEXT.len() {
-            let last = Place::default().at(TEXT, last);
+            let last = LineCounter::default().at(TEXT, last);
             for (offset, line, column) in places {
                 let place = last.at(TEXT, offset);
                 assert_eq!((place.line, place.column), (line, column), "{offset}");
