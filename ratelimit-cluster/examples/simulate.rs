@@ -1,7 +1,7 @@
 //! Plays any number of seeds: `cargo run -p ratelimit-cluster --release --example simulate --
 //! --seeds 100000`.
 //!
-//! `--from N` begins with another seed, `--all` goes on after a violation. `--moving MS` plays a
+//! `--from N` begins with another seed, `--all` continues after a violation. `--moving MS` plays a
 //! source that stays on a node that long at least, and up to `--varies MS` longer, by default twice
 //! as long.
 

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! The faults of a run, and their times.
 
 use ratelimit_cluster::Millis;
 
@@ -34,7 +34,7 @@ pub enum Fault {
     Flush,
 }
 
-/// What goes wrong in a run.
+/// The faults of a run.
 #[derive(Clone, Debug)]
 pub struct Faults {
     /// How many nodes there are.
@@ -43,7 +43,7 @@ pub struct Faults {
     pub events: Vec<(Millis, Fault)>,
     /// The network meanwhile.
     pub network: Network,
-    /// So many nodes are behind a partition, and nothing else goes wrong.
+    /// The only fault: a partition cuts off this number of nodes.
     pub only_partition: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ impl Faults {
         let cut = |node| (FROM, Fault::Cut(nodes - 1 - node, TO - FROM));
         let mut events = (0..behind).map(cut).collect();
         if random.percent(50) {
-            // Of two halves that both have a store, the smaller one is behind.
+            // If both halves have a store, the smaller half is cut off.
             events = vec![(FROM, Fault::Split(nodes - behind))];
             behind = behind.min(nodes - behind);
         }

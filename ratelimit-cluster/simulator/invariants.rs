@@ -6,26 +6,25 @@ use std::collections::BTreeMap;
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
-    /// The shares of a period are at most the limit where all have the same members, and at most
-    /// the limit times the sum of 1 / members else.
+    /// The shares of a period are at most the limit if all nodes see the same members, otherwise at
+    /// most the limit times the sum of 1 / members.
     SharesWithinBound,
-    /// When all is well, what nodes have used together of the windows that are running is at most
-    /// the limit.
+    /// Without a fault, the usage of the current windows of all nodes is at most the limit.
     WindowsWithinLimit,
     /// Always at most the limit times 2 - 1 / n.
     WindowsWithinBound,
     /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes
     /// of n behind it.
     PartitionWithinBound,
-    /// What was admitted in a period is at most that, too.
+    /// The packets admitted in a period are at most that, too.
     AdmittedWithinBound,
-    /// When all is well again, at least 95 % of the limit is admitted of what is wanted by far.
+    /// After the faults, if demand is far above the limit, at least 95 % of it is admitted.
     LimitIsUsed,
     /// When all is well again, all nodes have the same members.
     MembersAgree,
     /// When all is well again, each node says the same is in force as one that got every statement.
     ListsAgree,
-    /// What a node stated, and nobody lifted, is in force on it until its end.
+    /// A statement that was not lifted is in force on its node until its end.
     NothingOpens,
     /// No message has an effect twice.
     NoReplay,
@@ -33,7 +32,7 @@ pub enum Invariant {
     NobodyAccused,
 }
 
-/// One that did not hold.
+/// A violated invariant.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The seed.

@@ -45,8 +45,8 @@ const fn limit(amount: u64, division: Division, window: Millis) -> Limit {
     }
 }
 
-/// The windows of keys from this one on are of [`WINDOW`], and begin with a packet. Those of the
-/// others are the periods.
+/// Keys from this one on have windows of [`WINDOW`] that begin with a packet. For the others, the
+/// window is the period.
 pub const WINDOWED: u8 = 3;
 
 /// How long such a window is.
@@ -60,18 +60,18 @@ pub struct Window {
 }
 
 impl Window {
-    /// What is used of it at a time.
+    /// The usage at `monotonic`.
     pub fn used(&self, monotonic: Millis) -> u64 {
         if monotonic < self.end { self.used } else { 0 }
     }
 }
 
-/// What the kernel does: shares, and what it counted.
+/// The state of the kernel: shares and counts.
 #[derive(Default)]
 pub struct Kernel {
     /// The shares as the daemon wrote them.
     pub shares: BTreeMap<Key, Share>,
-    /// Of each limit the share of all other keys.
+    /// For each limit, the share of all other keys.
     pub defaults: Vec<Share>,
     /// The number of the period, and when it began.
     pub period: Option<(u64, Millis)>,
@@ -80,15 +80,15 @@ pub struct Kernel {
     counts: BTreeMap<Key, (u64, u64)>,
     /// The windows of keys from [`WINDOWED`] on.
     pub windows: BTreeMap<Key, Window>,
-    /// What the monotonic clock shows.
+    /// The time of the monotonic clock.
     monotonic: Millis,
 }
 
-/// What each node used, by period and key.
+/// The usage of each node, by period and key.
 pub type Ledger = BTreeMap<(u64, u8), BTreeMap<usize, Used>>;
 
 impl Kernel {
-    /// What is offered passes or is refused; both are counted. Gives what passes.
+    /// An offered packet passes or is refused; both are counted. Gives what passes.
     pub fn offer(
         &mut self,
         node: usize,
@@ -102,8 +102,8 @@ impl Kernel {
         let Some((entered, since)) = self.period else {
             return 0;
         };
-        // A daemon that lives waits where the cluster's clock goes back; without one the kernel
-        // goes on for itself.
+        // A running daemon waits when the cluster's clock goes back; without a daemon the kernel
+        // continues by itself.
         let over = ((monotonic - since) / PERIOD).min(if is_alive { 1 } else { u64::MAX });
         let share = self
             .shares
@@ -246,7 +246,7 @@ pub struct Node {
     pub booted: Millis,
     /// The cluster's code, while the daemon runs.
     pub cluster: Option<Cluster<Key>>,
-    /// What the daemon wrote before it stopped.
+    /// The memory that the daemon wrote before it stopped.
     pub memory: Memory<Key>,
     /// Its kernel.
     pub kernel: Kernel,
@@ -281,7 +281,7 @@ impl Node {
         self.cluster = Some(Cluster::new(config, self.now(now), self.memory.clone()));
     }
 
-    /// Kills the daemon: what it wrote stays, and so does the kernel.
+    /// Kills the daemon; its memory on disk and the kernel's state survive.
     pub fn kill(&mut self) {
         if let Some(cluster) = self.cluster.take() {
             self.memory = cluster.memory();

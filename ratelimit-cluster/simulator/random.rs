@@ -28,7 +28,7 @@ impl Random {
         from + self.below((to - from + 1).unsigned_abs()).cast_signed()
     }
 
-    /// True so many times of a hundred.
+    /// True with this probability, in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -59,7 +59,7 @@ pub struct Store {
     /// The time in the last id of the stream.
     pub last: Millis,
     parts: Parts,
-    /// What the replica has, which takes over.
+    /// The content of the replica, which takes over.
     replica: Parts,
     /// How far the store's clock is ahead.
     pub ahead: i64,
@@ -129,7 +129,7 @@ impl Store {
         self.replica.clone_from(&self.parts);
     }
 
-    /// The replica takes over: what it did not get is lost, and so is what was not read yet.
+    /// The replica takes over: entries that it did not receive or that were not read yet are lost.
     pub fn fail_over(&mut self) {
         self.parts.clone_from(&self.replica);
         self.on_the_way.clear();

@@ -42,7 +42,7 @@ pub struct Tally {
     /// The most that was used at a time of all windows that were running on the nodes, in
     /// thousandths of the limit: when all is well.
     pub most_in_windows: u64,
-    /// The same while something goes wrong.
+    /// The same during a fault.
     pub most_in_windows_ill: u64,
     /// The most that was not admitted of a limit with a long window over two windows when all is
     /// well, in thousandths.
@@ -89,13 +89,13 @@ struct World {
     ledger: Ledger,
     /// Every statement of every honest node.
     stated: StatementSet<Key>,
-    /// Until when a node said that a key is banned, as long as nobody lifted it.
+    /// The end of the bans that were not lifted, by node and key.
     said: BTreeMap<(usize, Key), Millis>,
     /// When a key's ban was lifted last.
     lifted: BTreeMap<Key, Millis>,
     /// Periods that come twice.
     twice: Vec<Range<u64>>,
-    /// What was admitted in the last two windows of keys with long ones.
+    /// The amount admitted in the last two windows of keys with long windows.
     late: BTreeMap<u8, u64>,
     tally: Tally,
     trace: Option<Vec<String>>,
@@ -229,8 +229,8 @@ impl World {
             }
             Fault::SetStoreClock(ahead) => {
                 if ahead < self.store.ahead {
-                    // Ids stand still until the clock is there again, and the cluster's clock with
-                    // them: these periods come twice.
+                    // Ids, and with them the cluster's clock, stop until the clock has caught up,
+                    // so these periods come twice.
                     let last = self
                         .store
                         .last
@@ -256,7 +256,7 @@ impl World {
         }
     }
 
-    /// All is well: who was away is back, again.
+    /// Ends all faults and brings absent nodes back.
     fn heal(&mut self) {
         let now = self.now;
         self.split = None;

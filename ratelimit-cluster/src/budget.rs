@@ -144,8 +144,8 @@ pub struct Entry<K> {
     pub claim: u64,
     /// The admitted and refused amount, or 0 if the node needs nothing beyond its share.
     pub demand: u64,
-    /// An upper bound of its usage of the window that will be running then: the larger of its usage
-    /// now, and what it may admit until then.
+    /// An upper bound of its usage of the window at that time: its usage now, or the amount it may
+    /// admit until then if that is larger.
     pub held: u64,
     /// The amount that passed.
     pub passed: u64,

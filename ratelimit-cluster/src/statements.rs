@@ -1,9 +1,9 @@
 //! Statements of nodes: bans, allows, limits and revocations, each until an end, and lifts of
 //! these.
 //!
-//! All nodes with the same statements agree on what is in force, in whatever order they arrived.
-//! For each node, subject and verb, only the statement with the latest stamp is kept
-//! ([`StatementSet::merge`]), and what is in force is derived from these
+//! All nodes with the same statements agree on the bans, allows and limits in force, in whatever
+//! order the statements arrived. For each node, subject and verb, only the statement with the
+//! latest stamp is kept ([`StatementSet::merge`]), and the state in force is derived from these
 //! ([`StatementSet::in_force`]). So merging is commutative, associative and idempotent (Shapiro et
 //! al., "Conflict-free replicated data types", SSS 2011).
 

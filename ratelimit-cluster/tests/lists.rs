@@ -1,5 +1,4 @@
-//! Bans between nodes that have a store in common: how soon they are everywhere, and what comes
-//! back.
+//! Bans between nodes that share a store: how fast they spread, and which return.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -50,7 +49,7 @@ struct Nodes {
     parts: BTreeMap<(String, u16), Vec<u8>>,
     /// How far the wall clocks of nodes are ahead.
     ahead: BTreeMap<usize, u64>,
-    /// What nodes refused, where they may.
+    /// The refusals of nodes that are allowed to refuse.
     refused: Option<Vec<Refusal>>,
 }
 
@@ -77,7 +76,7 @@ impl Nodes {
         self.clusters.push((cluster, self.stream.len()));
     }
 
-    /// A node at a place starts anew, and reads the stream from now on.
+    /// Restarts the node, which reads the stream from now on.
     fn restart(&mut self, place: usize, memory: Memory<Key>) {
         let cluster = self.started(place, place, memory);
         self.clusters[place] = (cluster, self.stream.len());
@@ -306,7 +305,7 @@ fn who_stated_something_lifts_it_too_and_so_it_stays_lifted_where_the_other_is_g
     let now = nodes.now();
     nodes.clusters[2].0.lift(now, subject(1), "why");
     nodes.pass(100);
-    // What another node states after the lift goes on.
+    // Statements of other nodes after the lift remain in force.
     nodes.ban(1, [1]);
     nodes.pass(1_000);
     let now = nodes.now();
@@ -362,7 +361,7 @@ fn a_node_that_started_with_its_clock_ahead_is_believed_after_a_start_with_the_r
         believed(&mut nodes, 1, 1_000);
         let memory = nodes.clusters[0].0.memory();
         nodes.ahead.clear();
-        // What is stored tells it, too: here that is lost.
+        // The stored statements contain it, too; here they are lost.
         nodes.parts.clear();
         nodes.restart(
             0,

@@ -18,7 +18,7 @@ pub trait First<T: 'static> {
     #[inline(always)]
     fn first_ptr(&'static self) -> Option<*mut T> {
         let (map, index) = (ptr::from_ref(self), &raw const FIRST);
-        // SAFETY: the address of a map stands for it, and its keys are such numbers.
+        // SAFETY: the address of a map identifies it, and its keys are such numbers.
         let value = unsafe { bpf_map_lookup_elem(map.cast_mut().cast(), index.cast()) };
         NonNull::new(value.cast()).map(NonNull::as_ptr)
     }

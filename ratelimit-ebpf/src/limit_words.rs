@@ -80,7 +80,7 @@ subprogram! {
     }
 }
 
-/// The subprogram of an algorithm. Its stack frame is as small as possible.
+/// The subprogram of an algorithm. Keeps the stack frame as small as possible.
 macro_rules! of_algorithm {
     ($($function:ident = $algorithm:ident),+) => {$(
         subprogram! {

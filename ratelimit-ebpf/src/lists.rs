@@ -22,7 +22,7 @@ use crate::{
 /// generation of these settings.
 #[inline(always)]
 pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Listed {
-    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    // SAFETY: an aligned word of a live map value, which user space writes concurrently.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
     if prefix_filter::is_free(address, word) {
         return Listed::NONE;

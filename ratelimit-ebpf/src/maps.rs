@@ -182,8 +182,7 @@ pub fn empty<T: FromBytes>() -> &'static T {
     unsafe { &*EMPTY.as_ptr().cast() }
 }
 
-/// Index of a family → sources that got state, on this CPU. Those without state any more were
-/// evicted.
+/// Index of a family → sources that got state, on this CPU. Evicted sources have no state any more.
 #[btf_map]
 pub static INSERTED: PerCpuArray<u64, 2> = PerCpuArray::new();
 

@@ -78,8 +78,8 @@ impl KernelTables {
         Self { of_cpu, ..self }
     }
 
-    /// The tables for a packet after all headers were read. Of its settings they contain the flags
-    /// for limits.
+    /// The tables for a packet after all headers were read. They contain the flags for limits from
+    /// its settings.
     #[inline(always)]
     pub const fn of(arrival: &Arrival) -> Self {
         Self::new(ptr::null_mut(), arrival.at, arrival.settings)

@@ -325,8 +325,8 @@ impl Service {
 
     /// Returns a command in the namespace of the daemon, with the host's bpffs.
     pub fn inside(&self, program: &Path) -> Command {
-        // Not `ip netns exec`, which hides the bpffs behind its own /sys. Nor a fork of this
-        // process, which would copy its page tables.
+        // Not `ip netns exec`, which hides the bpffs behind its own /sys. A fork of this process
+        // would copy its page tables.
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--net={}", self.namespace))

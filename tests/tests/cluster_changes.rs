@@ -456,7 +456,7 @@ fn an_end_of_what_only_other_nodes_have_is_told_once() {
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
-    // Neither takes effect on the first node.
+    // They do not take effect on the first node.
     run(&nodes[0], &["allow", "add", ONE]);
     run(&nodes[0], &["ban", TWO, "--forever"]);
     run(&nodes[1], &["ban", ONE, "--for", "1h"]);

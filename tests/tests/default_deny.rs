@@ -93,7 +93,7 @@ fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it()
     service.rlctl_ok(&["reload", "--force"]).unwrap();
     assert!(!passes(&lab, STRANGER));
     assert!(passes(&lab, GATEWAY), "protected");
-    // What it drops already is no news.
+    // Packets that are dropped anyway are not reported.
     service.rlctl_ok(&["reload"]).unwrap();
     near.ip(&[&["route", "del"], &route[..]].concat()).unwrap();
     wait_until("no gateway", || !passes(&lab, GATEWAY));

@@ -203,7 +203,7 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// More than the sources of any race.
 const ROOM: u32 = 1 << 17;
 
-/// What was admitted from one source.
+/// The packets admitted from one source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Admitted {
     packets: u64,

@@ -131,8 +131,8 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     assert_eq!(least(&service, "203.0.113.0/24"), Some(3));
 }
 
-/// Of the sources of a policy and of a prefix, the one with the least remaining counts, in each
-/// store and for each algorithm.
+/// The source of a policy or prefix with the smallest remaining quota counts, in each store and for
+/// each algorithm.
 #[test]
 fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least() {
     require_root!();

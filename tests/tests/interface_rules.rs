@@ -237,7 +237,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     let own = node("interface.node", "packets = 4");
     let mut service = Service::started(&lab, &with(&all, &own)).unwrap();
     let wire = Wire::new(&lab, &service);
-    // Of all sources together, on each of the two.
+    // All sources together, on each of the two.
     assert_eq!(wire.send(OTHER, KNOWN, 3), ["3 pass"]);
     assert_eq!(
         wire.send(OTHER, ANYBODY, 9),

@@ -256,7 +256,7 @@ fn a_foreign_detach_is_undone_at_once_and_rlctl_detach_by_a_reload() {
     assert!(is_attached(&service, INTERFACE));
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
 
-    // Neither the end of a trial nor a rollback attaches it.
+    // The end of a trial or a rollback does not attach it.
     let trial = service.path("trial.toml");
     fs::write(
         &trial,
@@ -543,8 +543,8 @@ fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
     assert!(!examined.contains("count as one packet"), "{examined}");
 }
 
-/// Of a limit of four, two packets remain: a bridge and its port have both charged each. The kernel
-/// refuses a port whose bridge has a program.
+/// Two packets of a limit of four remain: a bridge and its port have both charged each packet. The
+/// kernel refuses a port whose bridge has a program.
 #[test]
 fn packets_that_meet_the_program_twice_are_told() {
     require_root!();

@@ -1,4 +1,4 @@
-//! What a member of the socket's group, without being root, can and cannot do.
+//! The permissions of a member of the socket's group who is not root.
 
 use std::{
     fs, io,

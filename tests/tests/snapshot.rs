@@ -60,7 +60,7 @@ every = \"1s\"
     let (lab, mut service) = Service::in_lab(toml).unwrap();
     assert_eq!(passed(&lab, BUSY, 9), 5);
     let file = service.path("state/usage.snapshot");
-    // Of two snapshots taken since, one began after the packets.
+    // One of two snapshots taken since began after the packets.
     for _ in 0..2 {
         let taken = || fs::metadata(&file).and_then(|it| it.modified()).ok();
         let before = taken();

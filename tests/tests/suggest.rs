@@ -58,8 +58,8 @@ fn what_sources_sent_is_proposed_with_headroom() {
     assert!(table.unwrap().contains("1000 packets per 1h"));
 }
 
-/// Of sources that send 1 to 100, nine in ten send at most 90. Bins are 1 % wide, and one sample in
-/// four may have found a part.
+/// Nine in ten of the sources that send 1 to 100 send at most 90. Bins are 1 % wide, and one sample
+/// in four may have found a part.
 fn check(found: &Suggested) {
     let limit = &found.limits[0];
     assert_eq!(limit.policy, "default");

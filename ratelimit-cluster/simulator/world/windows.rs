@@ -1,4 +1,4 @@
-//! What is used of windows that are longer than a period.
+//! The usage of windows longer than a period.
 
 use super::super::faults::{FROM, Fault, TO};
 use super::super::invariants::Invariant;
@@ -10,7 +10,7 @@ use ratelimit_cluster::Millis;
 const SETTLED: Millis = 4 * PERIOD + WINDOW;
 
 impl World {
-    /// What each node has used of its window that is running.
+    /// The usage of the current window of each node.
     pub(super) fn used_in_windows(&self, key: u8) -> Vec<u64> {
         let used = self.nodes.iter().map(|node| {
             let window = node.kernel.windows.get(&vec![key]);
@@ -19,7 +19,7 @@ impl World {
         used.collect()
     }
 
-    /// What nodes have used together of the windows that are running.
+    /// The usage of the current windows of all nodes together.
     pub(super) fn check_windows(&mut self) -> Checked {
         let is_set = |(_, fault): &(Millis, Fault)| matches!(fault, Fault::SetStoreClock(_));
         let is_excused = self.faults.events.iter().any(is_set);
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// What was admitted in the last two windows of loads that stay where they are.
+    /// The amount admitted in the last two windows of loads that do not move.
     pub(super) fn check_late(&mut self) -> Checked {
         for (key, limit) in (0u8..).zip(LIMITS).skip(usize::from(WINDOWED)) {
             let is_moving = self.seed.wrapping_add(u64::from(key)) % 4 == 2;

@@ -165,8 +165,8 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// Adds another node's report. `context` is the current hash of what all nodes must have in
-    /// common.
+    /// Adds another node's report. `context` is the current hash of the settings that all nodes
+    /// must share.
     ///
     /// # Errors
     ///

@@ -52,7 +52,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// Starts with the saved views. `context` is a hash of what all members must have in common.
+    /// Starts with the saved views. `context` is a hash of the settings that all members must
+    /// share.
     pub fn new(me: NodeName, context: u64, mut views: Views) -> Self {
         views.current.insert(me.clone());
         let mut members = Self {

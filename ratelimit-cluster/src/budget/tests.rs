@@ -116,8 +116,8 @@ proptest! {
         prop_assert!(parts.iter().zip(&wishes).all(|(part, wish)| *part >= wish.claim));
     }
 
-    /// This is what the budgets rest on: who knows less of the others, and takes it for the worst,
-    /// takes less.
+    /// Budgets rely on this: a node that knows less about the others, and assumes the worst, takes
+    /// less.
     #[test]
     fn more_claim_or_demand_of_one_never_raises_the_part_of_another(
         (amount, wishes) in any_wishes(), is_equal in any::<bool>(),
@@ -238,8 +238,8 @@ fn a_node_tells_what_the_others_have_and_why_it_does_not_know() {
     assert_eq!(two.nodes[0].others(&vec![7]), None);
 }
 
-/// What a node answers to reports of one period: two nodes know each other and a limit of 1,000 for
-/// the key 7.
+/// Reports of one period and the resulting shares: two nodes know each other and a limit of 1,000
+/// for the key 7.
 fn answers(reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
     answers_in(0, reports)
 }
@@ -289,14 +289,14 @@ fn a_claim_above_the_limit_divided_by_the_nodes_or_of_an_unknown_limit_is_refuse
         );
     };
     assert_eq!(answers([claims(7, 500), claims(7, 500)]), [Ok(()), Ok(())]);
-    // What is refused is not kept: a report of the same period that fits is the first one.
+    // Refused reports are not stored: the first valid report of the period counts.
     for wrong in [claims(7, 501), claims(8, 1)] {
         let answers = answers([wrong, claims(7, 500)]);
         refused(&answers[0]);
         assert_eq!(answers[1], Ok(()));
     }
-    // A node that sees other members or limits may be right: its report counts for nobody who sees
-    // these.
+    // A node that sees other members or limits may be right, so its report does not count for nodes
+    // that see these.
     let other = Report {
         view: 1,
         ..claims(8, 501)
@@ -399,8 +399,8 @@ fn who_does_not_hear_itself_drops_nobody() {
 #[test]
 fn a_view_that_was_tried_and_not_agreed_counts() {
     let mut all = cluster(3);
-    // Node 0 hears node 1 and itself and drops node 2; node 1 hears node 2 meanwhile, so nobody
-    // agrees.
+    // Node 0 hears node 1 and itself and drops node 2; node 1 still hears node 2, so no two nodes
+    // agree.
     for _ in 0..=GONE_AFTER {
         let views: Vec<_> = all.iter().map(Members::view).collect();
         for (to, from) in [(0, 0), (0, 1), (1, 1), (1, 2), (2, 1), (2, 2)] {

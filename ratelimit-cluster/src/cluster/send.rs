@@ -61,7 +61,7 @@ impl<K: Key> Cluster<K> {
         }
     }
 
-    /// Returns a hash of what nodes must have in common to divide limits.
+    /// Returns a hash of the settings that nodes must share to divide limits.
     pub(super) fn context(&self, host: &impl Host<K>) -> u64 {
         host.limits() ^ self.config.period.rotate_left(32)
     }

@@ -40,7 +40,7 @@ pub enum Refusal {
         /// The alleged sender.
         node: NodeName,
     },
-    /// Its sender uses another version.
+    /// The sender uses another version.
     #[error(
         "`{node}` uses protocol version {version}, this node {VERSION}; install the same release \
          on both"

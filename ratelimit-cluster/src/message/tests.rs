@@ -1,4 +1,4 @@
-//! What is refused, and that it says which node and what to do.
+//! Refused messages; the error names the node and the remedy.
 
 use proptest::prelude::*;
 
@@ -303,8 +303,8 @@ proptest! {
         failure_persistence: None, cases: 512, ..ProptestConfig::default()
     })]
 
-    /// What is signed can still be anything: nothing panics, and what can be read is read as it was
-    /// written.
+    /// Signed messages can still contain anything: nothing panics, and readable ones decode to what
+    /// was encoded.
     #[test]
     fn any_bytes_are_read_or_refused(
         mut body in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..6,

@@ -1,4 +1,4 @@
-//! All statements of all nodes, and what is in force because of them.
+//! All statements of all nodes, and the state in force that follows from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ struct Author<K> {
     confirmed: Digest,
 }
 
-/// What is in force about a subject.
+/// The state in force for a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// The end.

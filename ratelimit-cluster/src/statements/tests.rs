@@ -1,4 +1,4 @@
-//! Merging in any order, digests, parts, and what is in force.
+//! Merging in any order, digests, parts, and the resulting state.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Captures written by hand, byte for byte, and what is read from them.
+//! Captures written by hand, byte for byte, and their decoded packets.
 
 use std::io::{self, Read};
 
@@ -66,7 +66,7 @@ impl Order {
         .concat()
     }
 
-    /// A packet of the classic format: seconds, parts of one, bytes on the wire, what was kept.
+    /// A packet of the classic format: seconds, fraction, bytes on the wire, captured bytes.
     fn pcap_packet(self, seconds: u32, parts: u32, wire: u32, data: &[u8]) -> Vec<u8> {
         let length = u32::try_from(data.len()).unwrap();
         [&self.u32s(&[seconds, parts, length, wire])[..], data].concat()

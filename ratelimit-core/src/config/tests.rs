@@ -56,7 +56,7 @@ fn check_behind_minimal(toml: &str, expected: &str) {
     check(&format!("{MINIMAL}{toml}"), expected);
 }
 
-/// The same of limits of a policy, from line 11 on.
+/// The same for limits of a policy, from line 11 on.
 #[track_caller]
 fn check_limits(limits: &str, expected: &str) {
     check_behind_minimal(&policy_of(limits), expected);
@@ -77,7 +77,7 @@ fn check_files(files: &[(&str, &str)], expected: &str) {
     );
 }
 
-/// What is warned of in `toml`, which is accepted.
+/// The warnings about `toml`, which is accepted.
 #[track_caller]
 fn check_warnings(toml: &str, expected: &str) {
     let (answer, directory) = inspect_files(&[("config.toml", toml)]);

@@ -1,4 +1,4 @@
-//! What is an attack, and what is not.
+//! Attacks, and traffic that is none.
 
 mod acknowledgements;
 mod datagrams;
@@ -177,7 +177,7 @@ fn named(samples: impl Iterator<Item = Sample>) -> Vec<Attack> {
     detector.advance(after(1)).began
 }
 
-/// So many packets, evenly in a second, each from a source.
+/// This number of packets, spread evenly over a second, each from its own source.
 fn traffic(packets: u32, what: impl Fn(u32) -> (u32, Content)) -> impl Iterator<Item = Sample> {
     (0..packets).map(move |packet| {
         let (source, content) = what(packet);

@@ -1,4 +1,4 @@
-//! Lists as the tools write them, and what is said of those that are wrong.
+//! Lists as the tools write them, and the errors for wrong ones.
 
 mod fuzz;
 mod genuine;

@@ -409,7 +409,7 @@ fn configured(config: Config) -> Configured {
 fn read(text: &str) -> Config {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config.toml");
-    // What stands above the tables stays above them.
+    // Keys above the tables stay above them.
     fs::write(&path, format!("{text}\n[[interface]]\nname = \"eth0\"\n")).unwrap();
     config::load(&path).unwrap()
 }

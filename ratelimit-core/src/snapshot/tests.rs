@@ -78,7 +78,7 @@ fn a_fixed_window_ends_when_it_would_have_ended() {
     assert!(window.step(moved, at(5 + 40 * 60 - 1), 1).is_err());
     // A tick later at most.
     assert!(window.step(moved, at(5 + 40 * 60 + 4), 1).is_ok());
-    // It has ended meanwhile.
+    // It has ended since.
     let moved = after(3600, 5, 77_777, word, &algorithm, &algorithm);
     assert_eq!(moved, 0);
 }
@@ -145,8 +145,8 @@ fn times_of_a_log_from_before_the_boot_count_from_its_beginning() {
     assert_eq!(moved, [1, 90 * SECOND]);
 }
 
-/// The word of a moment, in seconds on the clock of before, after the host was off, when it was
-/// booted so many seconds ago.
+/// The word of a time on the clock before the reboot, restored this number of seconds after the
+/// boot.
 fn after(
     off: u64,
     booted: u64,

@@ -24,14 +24,14 @@ fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_config
     assert!(links.prepare().is_some(), "it may be another program");
 }
 
-/// A machine with interfaces, and what the daemon has put on them.
+/// A machine with interfaces and the daemon's attachments.
 #[derive(Default)]
 struct World {
     interfaces: Vec<InterfaceState>,
     /// The numbers of our programs, by the configured name.
     programs: BTreeMap<String, u32>,
     next: u32,
-    /// What was done to each configured interface.
+    /// The steps taken on each configured interface.
     done: Vec<(String, Step)>,
 }
 
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// `false` where somebody else's program is.
+    /// `false` if a foreign program is attached.
     fn attach(&mut self, name: &str) -> bool {
         let (own, number) = (self.programs.get(name).copied(), self.number());
         let Some(interface) = self.find(name) else {
@@ -91,7 +91,7 @@ impl World {
         true
     }
 
-    /// What the daemon does at each look.
+    /// The daemon's steps at each check.
     fn settle(&mut self, links: &mut Links, now: Instant) {
         let names: Vec<String> = links.wanted().map(|it| it.name.clone()).collect();
         for name in names {
@@ -252,8 +252,8 @@ fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
 }
 
 /// Whatever happens to interfaces: after a look each one that is there is attached or told, a
-/// program runs on none that is not wanted but for a renamed one. Those that nothing happened to
-/// are left alone.
+/// program runs on none that is not wanted but for a renamed one. Unchanged interfaces are left
+/// alone.
 #[test]
 fn after_any_changes_what_is_told_is_what_is_so() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;

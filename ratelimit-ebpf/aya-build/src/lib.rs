@@ -4,7 +4,7 @@
 
 use std::{env, error::Error};
 
-/// What the functions return.
+/// The result of the functions.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Tells rustc for which architecture of the host `aya-ebpf` reads registers, as `bpf_target_arch`.

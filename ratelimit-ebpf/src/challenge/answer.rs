@@ -73,7 +73,7 @@ subprogram! {
         };
         let packet = XdpContext::new(context);
         let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        // SAFETY: the bounds of the packet; no reference to it exists while it is written.
         let front = unsafe { Front::from_raw(start, end) };
         let rules = CHALLENGE.get().of(settings().generation());
         let listener = rules.listener_options();
@@ -134,12 +134,12 @@ subprogram! {
         let Some(of_cpu) = OF_CPU.first_ptr() else {
             return XDP_DROP;
         };
-        // SAFETY: a live map value of this CPU, of which nobody holds another reference.
+        // SAFETY: a live map value of this CPU; no other reference to it exists.
         let now = unsafe { clock::now(settings(), of_cpu) };
         let packet = XdpContext::new(context);
         let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
         let frame = frame::whole(&packet);
-        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        // SAFETY: the bounds of the packet; no reference to it exists while it is written.
         let front = unsafe { Front::from_raw(start, end) };
         let walk = |cursor, first| headers::walk(context, cursor, first);
         let written = answer::write(
@@ -161,7 +161,7 @@ subprogram! {
     fn answer_query(context: *mut xdp_md) -> u32 {
         let packet = XdpContext::new(context);
         let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-        // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+        // SAFETY: the bounds of the packet; no reference to it exists while it is written.
         let front = unsafe { Front::from_raw(start, end) };
         let written = answer::write_query(
             frame::whole(&packet),

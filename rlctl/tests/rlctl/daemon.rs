@@ -1,5 +1,4 @@
-//! A daemon that says what it is told to say, over HTTP/1 on a Unix socket, and remembers what it
-//! was asked.
+//! A fake daemon with scripted answers, over HTTP/1 on a Unix socket, that records its requests.
 
 use std::{
     fs,
@@ -14,7 +13,7 @@ use ratelimit_core::api::{Problem, Refused};
 use serde::Serialize;
 use tempfile::TempDir;
 
-/// What stands behind the socket.
+/// The kind of server behind the socket.
 pub enum Daemon {
     /// A daemon with one answer to everything: status and body.
     Answers(u16, String),

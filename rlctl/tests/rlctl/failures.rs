@@ -1,4 +1,4 @@
-//! What is not carried out, each way with its exit code; and the forms in which it is said.
+//! Commands that fail, each with its exit code and the form of its message.
 
 use std::{
     fs,

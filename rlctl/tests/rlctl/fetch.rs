@@ -26,7 +26,7 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
         "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".into(),
     ]);
     let config = config(directory.path(), &url);
-    // Written by hand, and newer than what the server has.
+    // Written by hand, and newer than the copy on the server.
     fs::write(&file, "203.0.113.1\n").unwrap();
     let said = succeeded(&fetch(&config, &[]));
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
         assert!(answer[0]["error"].as_str().unwrap().contains(expected));
         assert_eq!(fs::read_to_string(&file).unwrap(), first);
     }
-    // Neither a part nor a page that is no list is left behind.
+    // No partial download and no page that is not a list is left behind.
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     let output = fetch(&config, &["other"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! `--json`: each verb prints JSON and nothing else, whether it is carried out or not.
+//! `--json`: each verb prints only JSON, on success and on failure.
 
 use std::{fs, process::Output};
 
@@ -42,7 +42,7 @@ fn each_verb_prints_json_and_nothing_else() {
 fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
     for (words, _) in rows() {
         for daemon in [refuses(409, "no", Some("why")), Daemon::Absent] {
-            // These ask no daemon, or tell what they found without one.
+            // These need no daemon, or report their findings without one.
             let alone = [
                 "config check",
                 "doctor",
@@ -164,7 +164,7 @@ fn verbs(verb: &str) -> Vec<String> {
     below
 }
 
-/// A command line of each verb, and what the daemon answers: JSON, or a text.
+/// A command line of each verb, and the daemon's answer: JSON, or text.
 fn rows() -> Vec<(&'static str, Value)> {
     let reloaded = json!({"files": ["/etc/ratelimit/config.toml"], "changes": []});
     let cluster = json!({"url": "redis://store", "node": "a", "connected": true, "since": SINCE,

@@ -1,5 +1,4 @@
-//! The real `rlctl` against a daemon that answers what the test says: what is sent, what is
-//! printed, how it ends.
+//! The real `rlctl` against a daemon with scripted answers: requests, output and exit codes.
 
 mod changes;
 mod config_show;
@@ -21,7 +20,7 @@ use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use crate::daemon::{Daemon, ScriptedDaemon};
 
-/// What a command has to do.
+/// The expected result of a command.
 #[derive(Debug, PartialEq)]
 struct Expected<'a> {
     /// Method, path and body; empty when nothing may be sent.
@@ -52,7 +51,7 @@ fn check(arguments: &[&str], daemon: Daemon, expected: &Expected<'_>) {
     assert_eq!(seen, *expected, "{arguments:?}");
 }
 
-/// The same of one that succeeds.
+/// The same for a command that succeeds.
 fn check_view(arguments: &[&str], daemon: Daemon, request: &str, stdout: &str) {
     let expected = Expected {
         request,

@@ -379,7 +379,7 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     assert!(stderr.contains(note), "{stderr}");
 }
 
-/// What was printed, and how it ended.
+/// The output and the exit code.
 fn check(
     files: &TempDir,
     arguments: &[&str],
@@ -415,7 +415,7 @@ fn output(directory: &Path, arguments: &[&str], stdin: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // What is refused at once is not read to its end.
+    // A capture that is refused at once is not read to its end.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     child.wait_with_output().unwrap()
 }

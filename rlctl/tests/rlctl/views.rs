@@ -1,4 +1,4 @@
-//! The verbs that show something, and what a daemon would tell them.
+//! The verbs that show something, with answers as a daemon gives them.
 
 mod check;
 mod list;

@@ -101,7 +101,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the sequences came to that were played so far.
+/// The results of the sequences played so far.
 #[derive(Default)]
 struct Sequences {
     played: AtomicU64,

@@ -19,7 +19,7 @@ struct Arguments {
     /// Windows that a flood lasts
     #[arg(long, value_name = "N", default_value_t = 4)]
     windows: u32,
-    /// What the random numbers are drawn from
+    /// The seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write what was measured into this page

@@ -81,8 +81,8 @@ fn check_case(case: Case) {
         // The flood was there.
         thread::sleep(Duration::from_millis(200));
     });
-    // Only the crowd reached the stack with connection requests. Of the cookies, the stack sent all
-    // but the one that verified each client.
+    // Only the crowd reached the stack with connection requests. The stack sent all cookies but the
+    // one that verified each client.
     let opened = u64::from(CROWD * CONNECTIONS);
     let (cookies, taken) = match case.way {
         "syncookie" => (opened - u64::from(CROWD), opened),

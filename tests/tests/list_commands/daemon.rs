@@ -98,7 +98,7 @@ impl Daemon {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Runs `rlctl`. `$DIR` in arguments and in the output stands for the directory.
+    /// Runs `rlctl`. `$DIR` in arguments and in the output means the directory.
     pub fn rlctl(&self, words: &[&str], stdin: &str) -> Said {
         let directory = self.directory.path().to_str().unwrap();
         let mut child = Command::new(binary("rlctl"))

@@ -160,7 +160,7 @@ impl<K: Key> Budget<K> {
     }
 
     /// Returns the claim for a busy key: the part it would have if no node claimed anything, capped
-    /// by limit / nodes and by what the others leave now.
+    /// by limit / nodes and by the remainder that the others leave now.
     fn claim(&self, limit: &Limit, demand: u64, key: &K, before: &Before<'_, K>) -> u64 {
         let size = before.size;
         let unknown = size - before.members.len() as u64;

@@ -1,5 +1,5 @@
-//! Files that are no captures, and captures that are cut or damaged: what is said, and what was
-//! read before.
+//! Files that are no captures, and cut or damaged captures: the error, and the packets read before
+//! it.
 
 use proptest::prelude::*;
 

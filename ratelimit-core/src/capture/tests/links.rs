@@ -1,4 +1,4 @@
-//! What stands before the network packet, and the Ethernet frame that is made of it.
+//! Link-layer headers, and the Ethernet frame that each becomes.
 
 use super::*;
 

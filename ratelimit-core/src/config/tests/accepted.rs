@@ -287,7 +287,7 @@ fn limit_text() -> impl Strategy<Value = String> {
         .prop_map(|(amount, window)| format!("{{ {amount}, {window} }}"))
 }
 
-/// A good file with a piece replaced by something else.
+/// A valid file with one piece replaced.
 fn damaged() -> impl Strategy<Value = String> {
     let good = format!(
         "{MINIMAL}[policy.a]\n\

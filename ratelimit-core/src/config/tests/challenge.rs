@@ -138,12 +138,12 @@ fn syns_of_some_classes_are_challenged_where_it_is_written() {
     ] {
         assert_eq!(is_of(&web, &syn(to, port)), expected, "{to:?} {port:?}");
     }
-    // What is not said of a packet may be anything, and one of the classes is enough.
+    // Unknown fields of a packet match anything, and one of the classes is enough.
     let both = config("classes = [\"web\", \"plain\", \"tcp-syn\"]");
     let reported = both.challenge.as_ref().unwrap().of_classes();
     assert_eq!(reported.as_deref(), Some("classes web, plain, tcp-syn"));
     assert!(is_of(&both, &syn(None, Some(90))));
-    // They are told apart without a limit that counts classes.
+    // Classes are recognized even if no limit counts them.
     let judged = |keys: &str, port: u16, bytes: u16| {
         let tables = Compiled::new(config(keys), vec![]).unwrap().memory_tables();
         let now = Instant::from_nanos(1 << 40);
@@ -167,7 +167,7 @@ fn syns_of_some_classes_are_challenged_where_it_is_written() {
     }
 }
 
-/// A SYN to a port, in an IPv4 packet that says so many bytes.
+/// A SYN to a port, in an IPv4 packet with this length.
 fn frame(port: u16, bytes: u16) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -228,7 +228,7 @@ fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
     );
 }
 
-/// What is said of a SYN.
+/// Descriptions of a SYN.
 fn syn(to: Option<&str>, port: Option<u16>) -> PacketRequest {
     PacketRequest {
         to: to.map(|to| to.parse().unwrap()),

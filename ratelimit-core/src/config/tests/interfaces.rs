@@ -1,4 +1,4 @@
-//! What an interface has of its own.
+//! Settings of a single interface.
 
 use super::{MINIMAL, check_behind_minimal, inspect_files};
 

@@ -123,7 +123,7 @@ fn a_list_is_downloaded_from_an_address() {
     let config = load_text(&format!("{MINIMAL}{text}"));
     let url = config.lists["drop"].url.as_deref();
     assert_eq!(url, Some("https://example.com/drop.txt"));
-    // What is downloaded is enforced without another word.
+    // A downloaded list is enforced without confirmation.
     let every = config.lists["drop"].every;
     assert_eq!(every, Some(Duration::from_mins(5)));
     let config = load_text(&format!("{MINIMAL}{text}every = \"1h\"\n"));

@@ -1,4 +1,4 @@
-//! What a program may put in the place of what is wrong: then it is not wrong any more.
+//! Replacements that a program may make for a wrong value; the result is valid.
 
 use super::{MINIMAL, inspect_files};
 
@@ -60,7 +60,7 @@ fn what_is_to_be_put_in_a_place_mends_what_was_wrong_there() {
     }
 }
 
-/// What was meant is known to who wrote it alone.
+/// Only the author knows the intended value.
 #[test]
 fn where_it_is_not_known_what_was_meant_nothing_is_to_be_put_there() {
     for wrong in [

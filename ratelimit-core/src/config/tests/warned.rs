@@ -206,8 +206,8 @@ config.toml:13:3: TCP may get less than 80 % of 10MB per 1s (token-bucket, burst
     );
 }
 
-/// With those of attacks they are more than a policy has. Those that differ in the amount alone are
-/// one.
+/// With those of attacks they are more than a policy has. Warnings that differ only in the amount
+/// are reported once.
 #[test]
 fn limits_of_interfaces_that_a_source_of_an_attack_has_no_room_for_are_warned_of() {
     const SUBNETS: &str = "[detection.spread]\nanswer = \"limit\"\n";

@@ -1,9 +1,8 @@
-//! UDP: answers that nobody has asked for, floods of ports, and conversations.
+//! UDP: unsolicited answers, floods of ports, and conversations.
 
 use super::*;
 
-/// From a port, to one that a question may have come from, of so many bytes, to a socket or to
-/// none.
+/// An answer from a port to a port that may have asked, with its length, with or without a socket.
 fn datagram(from: u16, to: u16, has_socket: bool) -> Content {
     Content::Datagram(Datagram {
         source_port: from,
@@ -21,7 +20,7 @@ fn sized(bytes: u32, samples: impl Iterator<Item = Sample>) -> impl Iterator<Ite
     samples.map(move |sample| Sample { bytes, ..sample })
 }
 
-/// Answers of so many servers from a port.
+/// Answers of this number of servers from a port.
 fn answers(servers: u32, from: u16) -> impl Fn(u32) -> (u32, Content) {
     move |packet| (packet % servers * 7919, datagram(from, high(packet), false))
 }
@@ -55,8 +54,8 @@ fn a_reflection_that_starts_slowly_is_named_by_its_share() {
 fn a_poller_of_30_devices_is_none_whatever_is_known_of_it() {
     for bytes in [100, 1_400] {
         for rate in [300, 1_200, 5_000] {
-            // One that no question and no socket is known of, one with a socket, and one whose
-            // questions come by.
+            // One without a known question or socket, one with a socket, and one whose questions
+            // are seen.
             check(sized(bytes, traffic(rate, answers(30, 161))), &[]);
             let of_socket = |packet: u32| (packet % 30, datagram(161, 50_161, true));
             check(sized(bytes, traffic(rate, of_socket)), &[]);

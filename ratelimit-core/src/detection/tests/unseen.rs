@@ -1,5 +1,5 @@
-//! Attacks and ordinary traffic of the field, frame by frame: named for what they are within a
-//! second, slowly or fast, or not named.
+//! Attacks and ordinary traffic from the field, frame by frame: attacks are named correctly within
+//! a second, at low and high rates, and ordinary traffic is not reported.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -52,8 +52,8 @@ enum At {
 }
 use At::{Behind, Both, Here};
 
-/// Attacks: what they are called, where the target is, the packets in a second, and how they are
-/// made.
+/// Attacks: kind, name, location of the target, packets per second, and a function that makes the
+/// frames.
 #[rustfmt::skip]
 const ATTACKS: [(Kind, &str, At, &[u32], Forge); 45] = [
     (Kind::Reflection, "DNS, large answers", Both, &[100, 3_000, 40_000], |n| answer(n % 300, 53, to(n), 1_400)),
@@ -294,10 +294,10 @@ fn ordinary() -> impl Iterator<Item = Traffic> {
     ordinary.map(|(what, at, rates, forge)| (what, at, rates, forge, None))
 }
 
-/// What it is, where it is seen, its packets a second, how they look, and how it is named.
+/// Kind, location, packets per second, frames, and the expected name.
 type Traffic = (&'static str, At, &'static [u32], Forge, Option<Kind>);
 
-/// The same with the fewest packets a second.
+/// The same at the lowest rate.
 fn slowest((what, at, rates, forge, kind): Traffic) -> Traffic {
     (what, at, &rates[..1], forge, kind)
 }
@@ -319,7 +319,7 @@ fn a_target_that_resets_a_flood_is_no_heavy_hitter() {
     assert_eq!(kinds(Host::default(), 80_000, 32, flood), [Kind::AckFlood]);
 }
 
-/// From so many packets a second on, one of 32 is looked at.
+/// From this rate on, one packet in 32 is sampled.
 const SAMPLED: u32 = 10_000;
 
 #[track_caller]
@@ -346,8 +346,7 @@ fn check_all(traffic: impl Iterator<Item = Traffic>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The configuration that is proposed for an attack drops nearly all of it, and nothing of what
-/// comes to another host.
+/// The configuration proposed for an attack drops nearly all of it, and no packet to another host.
 #[test]
 fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
     const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 10, 10, 11));
@@ -423,7 +422,7 @@ fn simulation(toml: &str) -> Simulation {
     Simulation::new(configured, None, None).unwrap()
 }
 
-/// What is named in two seconds, at so many packets a second of which one of so many is looked at.
+/// The attacks named within two seconds, at a packet rate and a sampling rate.
 fn kinds(host: Host, rate: u32, every: u32, forge: impl Fn(u32) -> Packet) -> Vec<Kind> {
     let began = named_in_two_seconds(host, rate, every, forge);
     let mut kinds: Vec<Kind> = began.iter().map(|attack| attack.kind).collect();

@@ -1,4 +1,4 @@
-//! Texts that nobody wrote: nothing panics, and every place that is reported lies in the text.
+//! Random texts: nothing panics, and every reported position is within the text.
 
 use proptest::prelude::*;
 use strum::VariantArray;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a text is read as, what is on it, and what was left out.
+/// The format of a text, its entries, and the lines that were left out.
 fn check(text: &str, format: Format, expected: &str, skipped: &[(&str, usize)]) {
     let reading = read_text(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     assert_eq!(reading.bad.to_string(), "", "{text}");

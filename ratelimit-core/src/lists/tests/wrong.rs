@@ -1,4 +1,4 @@
-//! What is said of lines that are wrong: where, what, and what to write.
+//! Errors for wrong lines: position, problem and hint.
 
 use super::*;
 

@@ -47,7 +47,7 @@ fn in_a_compact_table_a_source_that_comes_back_has_what_it_had_used() {
     assert!(answer.evicted > 0);
 }
 
-/// Of what three sources send, and the first of them again, so much passes.
+/// Packets that pass if three sources send, and then the first again.
 fn check(capacity: u32, passed: u64, evicted: u64) {
     let mut simulation = simulation(&config("lru", capacity), None);
     for last in [1, 1, 1, 2, 3, 1, 1] {

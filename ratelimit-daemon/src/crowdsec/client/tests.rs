@@ -1,5 +1,5 @@
-//! Over a Unix socket, against something that gives one answer. What a real API answers over TCP is
-//! tested with one.
+//! Over a Unix socket, against something that gives one answer. The tests with a real API cover
+//! TCP.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -103,7 +103,7 @@ async fn all_of(answer: anyhow::Result<Answer>) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// What the client makes of `response`, and the head of its request.
+/// The client's result for `response`, and the head of its request.
 async fn exchange(response: &str, whole: bool) -> (anyhow::Result<Vec<u8>>, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("crowdsec.sock");
@@ -113,7 +113,7 @@ async fn exchange(response: &str, whole: bool) -> (anyhow::Result<Vec<u8>>, Vec<
         let (mut stream, _) = listener.accept().unwrap();
         let lines = BufReader::new(&stream).lines().map(Result::unwrap);
         let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-        // Nobody may read all of it.
+        // The client must not read all of it.
         let _ = stream.write_all(response.as_bytes());
         head
     });

@@ -346,7 +346,7 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     };
     config.policies.insert("lan".to_owned(), lan);
     config.interfaces[0].policy = Some("lan".to_owned());
-    // Of limits that differ only in the amount, the lowest suffices.
+    // If limits differ only in the amount, the lowest suffices.
     let dmz = PolicyConfig {
         limits: vec![limit(7)],
         ..PolicyConfig::default()

@@ -108,7 +108,7 @@ pub(super) fn followed() -> Lab {
 }
 
 impl Lab {
-    /// Applies bans that last so many seconds, or have ended.
+    /// Applies bans with these lifetimes in seconds, or bans that have ended.
     pub(super) fn take(&mut self, bans: &[(&str, Option<u64>)], whole: bool) -> bool {
         let wanted = |seconds| Wanted {
             until: clock::after(Duration::from_secs(seconds)),

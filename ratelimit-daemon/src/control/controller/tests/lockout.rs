@@ -1,5 +1,4 @@
-//! All combinations of requesters, protected addresses and prefixes: what is permitted, refused or
-//! exempt.
+//! All combinations of requesters, protected addresses and prefixes: permitted, refused or exempt.
 
 use ratelimit_core::intent::FOREVER;
 

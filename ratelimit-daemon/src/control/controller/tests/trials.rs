@@ -1,4 +1,4 @@
-//! Trials: what applies, what is rolled back, and what a daemon finds that starts in between.
+//! Trials: applying, rolling back, and a daemon that starts in between.
 
 use std::{fs, path::PathBuf};
 
