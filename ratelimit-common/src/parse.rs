@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_is_called_so() {
+    fn a_frame_without_ip_is_reported_as_such() {
         assert_eq!(read(&frame(&[], [0x08, 0x06], &[])), Read::NotIp);
         assert_eq!(read(&frame(&[VLAN], [0x88, 0xcc], &[])), Read::NotIp);
     }

@@ -181,7 +181,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn the_last_strike_within_the_window_bans_and_the_count_begins_anew() {
+    fn the_last_strike_within_the_window_bans_and_the_count_restarts() {
         check(3, &[0, 1, 2], &[false, false, true]);
         check(
             3,

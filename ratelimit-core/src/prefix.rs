@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_is_refused_with_the_reason() {
+    fn an_invalid_prefix_is_refused_with_the_reason() {
         check(
             "1.2.3.400",
             Err("invalid prefix `1.2.3.400`: not an IPv4 or IPv6 address or prefix"),

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_daemon_is_told_of_the_first() {
+    fn the_second_daemon_is_warned_about_the_first() {
         let [state, runtime] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let missing = state.path().join("missing");
         for state in [state.path(), &missing] {

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_root_may_read_is_not_read_with_the_rights_of_another() {
+    fn files_only_root_may_read_are_not_read_with_the_rights_of_another() {
         if !geteuid().is_root() {
             eprintln!("SKIPPED: needs root");
             return;

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_not_understood_is_refused_with_what_to_write() {
+    fn a_limit_that_is_not_understood_is_refused_with_a_hint() {
         for (limit, expected) in [
             (
                 "1000/s",

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_told_in_the_zone_of_the_reader() {
+    fn a_moment_is_reported_in_the_zone_of_the_reader() {
         let now: Zoned = "2026-03-02T14:00:00+05:30[+05:30]".parse().unwrap();
         let later = "2026-03-02T14:32:07Z".parse().unwrap();
         assert_eq!(moment(later, &now), "20:02:07");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_do_not_hold_are_told_with_the_reason_and_a_way_out() {
+    fn entries_that_do_not_hold_are_reported_with_the_reason_and_a_way_out() {
         assert_eq!(exempt(&ExemptEntries::default()), None);
         let entry = |prefix: &str, protected: &str, why: &str| ExemptEntry {
             prefix: prefix.parse().unwrap(),
@@ -283,7 +283,7 @@ hint: `rlctl ban PREFIX --force` bans them too, which may cut this host off";
     }
 
     #[test]
-    fn a_span_is_told_in_two_units() {
+    fn a_span_is_reported_in_two_units() {
         check_span(0, "0s");
         check_span(59, "59s");
         check_span(598, "9m 58s");
@@ -294,7 +294,7 @@ hint: `rlctl ban PREFIX --force` bans them too, which may cut this host off";
     }
 
     #[test]
-    fn sizes_are_told_with_one_digit() {
+    fn sizes_are_reported_with_one_digit() {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(1023), "1023 B");
         assert_eq!(size(1024), "1.0 KiB");

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_stays_as_it_was() {
+    fn a_file_that_cannot_be_written_is_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let main = directory.path().join("config.toml");
         fs::write(&main, "old").unwrap();

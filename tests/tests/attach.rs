@@ -27,7 +27,7 @@ fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
 }
 
 #[test]
-fn a_driver_that_cannot_is_told_as_not_enforced_where_native_was_asked_for() {
+fn a_driver_that_cannot_is_reported_as_not_enforced_where_native_was_asked_for() {
     require_root!();
     let (_lab, service) = Service::in_lab(&toml("native", "lo")).unwrap();
     let said = service.rlctl(&["status"]).unwrap();

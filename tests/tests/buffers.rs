@@ -59,7 +59,7 @@ fn every_shape_is_judged_as_in_one_buffer() {
 }
 
 #[test]
-fn requests_are_told_from_acknowledgements_wherever_the_first_buffer_ends() {
+fn requests_are_distinguished_from_acknowledgements_wherever_the_first_buffer_ends() {
     require_root!();
     for link_layer in [LinkLayer::Ethernet, LinkLayer::None] {
         let Some(mut program) = program(link_layer) else {

@@ -101,7 +101,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
 }
 
 #[test]
-fn nobody_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() {
+fn no_source_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() {
     require_root!();
     let lab = lab();
     let toml = ALWAYS.replace("always", "over 500 packets/s");
@@ -166,7 +166,7 @@ fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without
 }
 
 #[test]
-fn the_program_answers_a_query_as_the_host_would_and_what_is_none_goes_on() {
+fn the_program_answers_a_query_as_the_host_would_and_what_is_none_continues() {
     require_root!();
     let mut program = Program::load(&Constants::default()).unwrap();
     let answers = NonZeroU32::new(1 << 20).unwrap();

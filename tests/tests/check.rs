@@ -34,7 +34,7 @@ const ACK: u8 = 0x10;
 
 /// A bucket goes by a clock from when its limit came on, and by another one with each other rate.
 #[test]
-fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_kill() {
+fn what_was_taken_out_of_a_bucket_is_reported_also_after_a_change_of_its_rate_and_a_kill() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(BUCKETS).unwrap();
     let program = Attached::of(&service).unwrap();
@@ -57,7 +57,7 @@ fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_
 
 /// The second of two sources has no state, and exceeds a budget of one.
 #[test]
-fn what_is_over_the_budget_for_new_sources_is_told() {
+fn what_is_over_the_budget_for_new_sources_is_reported() {
     require_root!();
     for store in ["lru", "compact"] {
         for (over_budget, action, passed) in [
@@ -205,7 +205,7 @@ source_limits = [{ packets = 1, per = "1h" }]
 "#;
 
 #[test]
-fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill() {
+fn what_limits_refused_that_many_share_is_reported_and_survives_reload_and_kill() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, SHARED).unwrap();
@@ -299,7 +299,7 @@ fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill(
 }
 
 #[test]
-fn an_interface_and_what_is_no_packet_are_told() {
+fn an_interface_and_what_is_no_packet_are_reported() {
     require_root!();
     let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let on = |name| service.rlctl(&["check", SOURCE, "--iface", name]).unwrap();

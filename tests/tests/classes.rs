@@ -473,7 +473,7 @@ fn to_frame(mut frame: Vec<u8>, destination: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
+fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_else() {
     check_rules(&rules());
 }
 

@@ -198,7 +198,7 @@ fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() 
 }
 
 #[test]
-fn a_store_that_hangs_is_told_and_nothing_opens() {
+fn a_store_that_hangs_is_reported_and_nothing_opens() {
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
@@ -291,7 +291,7 @@ fn two_nodes_of_one_name_say_so() {
 }
 
 #[test]
-fn what_is_protected_or_allowed_stays_open_and_a_revoked_node_bans_nobody() {
+fn what_is_protected_or_allowed_stays_open_and_a_revoked_node_bans_no_source() {
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();

@@ -162,7 +162,7 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
 }
 
 #[test]
-fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them() {
+fn more_nodes_than_the_configuration_says_are_reported_and_end_with_the_last_of_them() {
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();

@@ -111,7 +111,7 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
 
 /// Nothing is announced in the meantime, and without the table all of it ends.
 #[test]
-fn what_waits_for_the_store_and_what_ends_with_the_table_is_told() {
+fn what_waits_for_the_store_and_what_ends_with_the_table_is_reported() {
     require_root!();
     require_package!("redis-server");
     let mut redis = Redis::started().unwrap();
@@ -451,7 +451,7 @@ fn a_kill_right_after_an_unban_brings_no_ban_back() {
 }
 
 #[test]
-fn an_end_of_what_only_other_nodes_have_is_told_once() {
+fn an_end_of_what_only_other_nodes_have_is_reported_once() {
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();

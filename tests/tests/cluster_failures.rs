@@ -104,7 +104,7 @@ fn copy(mut from: UnixStream, mut to: UnixStream, delay: &AtomicU64) {
 }
 
 #[test]
-fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
+fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_reported() {
     require_root!();
     require_package!("redis-server");
     let redis = Redis::started().unwrap();

@@ -8,7 +8,7 @@ use ratelimit_tests::{Frame, Lab, attached::Attached, require_root, service::Ser
 const CAPACITY: u32 = 4_096;
 
 #[test]
-fn what_sources_have_used_is_told_by_check_top_and_status() {
+fn usage_is_reported_by_check_top_and_status() {
     require_root!();
     let (_lab, service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     let program = Attached::of(&service).unwrap();
@@ -49,7 +49,7 @@ fn what_sources_have_used_is_told_by_check_top_and_status() {
 }
 
 #[test]
-fn a_restart_and_a_crash_keep_what_sources_have_used() {
+fn a_restart_and_a_crash_keep_the_usage_of_sources() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     assert_eq!(
@@ -187,7 +187,7 @@ fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
 }
 
 #[test]
-fn a_table_of_another_size_is_made_anew_and_a_store_of_another_kind_too() {
+fn a_table_of_another_size_is_recreated_and_a_store_of_another_kind_too() {
     require_root!();
     let lab = Lab::new().unwrap();
     let small = limited("packets = 10, per = \"10m\"");

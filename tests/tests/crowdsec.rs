@@ -133,7 +133,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
 }
 
 #[test]
-fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the_bans() {
+fn a_wrong_key_is_reported_and_a_reload_brings_the_right_one_and_no_section_ends_the_bans() {
     require_root!();
     require_package!("crowdsec");
     let lab = Lab::new().unwrap();

@@ -132,7 +132,7 @@ fn of_a_program_on_two_interfaces_the_link_of_the_one_that_was_asked_for_is_name
 }
 
 #[test]
-fn a_bridge_in_generic_mode_is_told_of_what_its_ports_put_together() {
+fn a_bridge_in_generic_mode_is_warned_about_what_its_ports_put_together() {
     require_root!();
     require_command!("ethtool");
     let lab = Lab::new().unwrap();
@@ -226,7 +226,7 @@ fn a_destination_that_is_not_routed_here_is_named() {
 }
 
 #[test]
-fn what_is_not_for_this_host_is_told_at_the_start_and_by_a_reload() {
+fn what_is_not_for_this_host_is_reported_at_the_start_and_by_a_reload() {
     require_root!();
     let lab = Lab::without_link().unwrap();
     let _tun = Tun::new(&lab.near).unwrap();
@@ -258,7 +258,7 @@ fn what_is_not_for_this_host_is_told_at_the_start_and_by_a_reload() {
 }
 
 #[test]
-fn a_driver_that_gives_xdp_a_page_at_most_is_told_of_frames_that_take_more() {
+fn a_driver_that_gives_xdp_a_page_at_most_is_warned_about_frames_that_take_more() {
     require_root!();
     let lab = Lab::without_link().unwrap();
     lab.near
@@ -349,7 +349,7 @@ fn an_interface_that_cannot_send_answers_back_can_by_what_is_named() {
 }
 
 #[test]
-fn who_is_not_root_is_told_what_could_not_be_seen() {
+fn unprivileged_users_see_what_was_not_checked() {
     require_root!();
     require_command!("setpriv");
     let (_lab, service) = Service::in_lab(TOML).unwrap();
@@ -378,7 +378,7 @@ fn who_is_not_root_is_told_what_could_not_be_seen() {
 }
 
 #[test]
-fn what_the_maps_would_take_is_told_before_the_daemon_starts() {
+fn what_the_maps_would_take_is_reported_before_the_daemon_starts() {
     require_root!();
     let lab = Lab::new().unwrap();
     for (store, found) in [("lru", "about 36.1 GiB"), ("compact", "about 5.1 GiB")] {

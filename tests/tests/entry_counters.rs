@@ -32,7 +32,7 @@ sources = ["192.0.2.10"]
 "#;
 
 #[test]
-fn counts_are_exact_on_two_cpus_and_go_on_over_a_reload_and_a_restart() {
+fn counts_are_exact_on_two_cpus_and_continue_over_a_reload_and_a_restart() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = listed(&lab, "");

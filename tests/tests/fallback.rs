@@ -36,7 +36,7 @@ fn a_start_with_a_file_that_the_kernel_has_no_room_for_takes_what_was_in_force_b
 }
 
 #[test]
-fn a_reload_for_which_the_kernel_has_no_room_leaves_everything_as_it_was() {
+fn a_reload_for_which_the_kernel_has_no_room_changes_nothing() {
     require_root!();
     for store in ["lru", "compact"] {
         let lab = Lab::new().unwrap();

@@ -11,7 +11,7 @@ const WARNING: &str =
     "warning: changes could not be saved, and a restart of ratelimitd may undo them";
 
 #[test]
-fn bans_of_a_full_disk_hold_are_told_as_not_kept_and_outlive_a_restart_once_there_is_room() {
+fn bans_of_a_full_disk_hold_are_reported_as_not_kept_and_outlive_a_restart_once_there_is_room() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::new(&lab, UNLIMITED).unwrap();
@@ -98,7 +98,7 @@ fn a_start_on_a_full_disk_has_what_was_banned_before_and_keeps_what_comes_once_t
 
 /// A source has three packets an hour.
 #[test]
-fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
+fn the_history_on_a_full_disk_waits_in_memory_and_is_reported() {
     require_root!();
     require_command!("curl");
     let lab = Lab::new().unwrap();

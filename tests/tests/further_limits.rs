@@ -63,7 +63,7 @@ fn run(judge: &mut impl Under) {
 }
 
 #[test]
-fn a_further_limit_is_told_behind_those_of_the_policy() {
+fn a_further_limit_is_reported_behind_those_of_the_policy() {
     let hour = limit(8, Unit::Packets, HOUR);
     let scene = scene(&[hour, hour, hour], &[hour, limit(1, Unit::Packets, HOUR)]);
     let mut tables = scene.in_memory(&constants(store::LRU));

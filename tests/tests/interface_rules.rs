@@ -96,7 +96,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
 
 /// Each packet is judged by the dry run while the program is attached again.
 #[test]
-fn a_dry_run_of_one_interface_goes_on_while_a_daemon_starts_and_tables_are_made_anew() {
+fn a_dry_run_of_one_interface_continues_while_a_daemon_starts_and_tables_are_recreated() {
     require_root!();
     let lab = lab();
     let text = format!(
@@ -174,7 +174,7 @@ fn a_policy_comes_and_goes_under_traffic() {
 }
 
 #[test]
-fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
+fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_no_source() {
     require_root!();
     let lab = lab();
     let banning = DEFAULT.replace(

@@ -88,7 +88,7 @@ fn is_attached(service: &Service, interface: &str) -> bool {
 }
 
 #[test]
-fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_says_what_is_so() {
+fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_reports_it() {
     require_root!();
     let lab = Lab::new().unwrap();
     add(&lab);
@@ -163,7 +163,7 @@ fn an_interface_missing_at_start_is_attached_when_it_appears() {
 }
 
 #[test]
-fn enforcement_goes_on_under_another_name_until_an_interface_has_the_configured_one() {
+fn enforcement_continues_under_another_name_until_an_interface_has_the_configured_one() {
     require_root!();
     let lab = Lab::new().unwrap();
     add(&lab);
@@ -291,7 +291,7 @@ fn a_foreign_detach_is_undone_at_once_and_rlctl_detach_by_a_reload() {
 }
 
 #[test]
-fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
+fn pins_that_are_removed_are_made_again_and_the_stop_reports_it() {
     require_root!();
     let (lab, mut service) = Service::in_lab(&format!("{POLICY}{}", interface(INTERFACE))).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
@@ -462,7 +462,7 @@ fn a_state_of_root_on_a_read_only_disk_is_worked_on_as_a_copy() {
 }
 
 #[test]
-fn somebody_elses_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
+fn a_foreign_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
     require_root!();
     require_command!("bpftool");
     let lab = Lab::new().unwrap();
@@ -546,7 +546,7 @@ fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
 /// Two packets of a limit of four remain: a bridge and its port have both charged each packet. The
 /// kernel refuses a port whose bridge has a program.
 #[test]
-fn packets_that_meet_the_program_twice_are_told() {
+fn packets_that_meet_the_program_twice_are_reported() {
     require_root!();
     let lab = Lab::new().unwrap();
     for bridge in ["br0", "zbr0"] {

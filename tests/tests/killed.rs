@@ -71,7 +71,7 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
 }
 
 #[test]
-fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
+fn a_ban_that_is_removed_from_the_kernel_is_back_within_a_second() {
     require_root!();
     require_command!("bpftool");
     let (_lab, mut service) = Service::in_lab(TOML).unwrap();

@@ -192,7 +192,7 @@ fn a_packet_that_a_wider_limit_refuses_is_charged_to_none() {
 }
 
 #[test]
-fn a_dry_run_of_a_prefix_is_told_and_the_node_still_refuses() {
+fn a_dry_run_of_a_prefix_is_reported_and_the_node_still_refuses() {
     let observed = Verdict::Observe(DropReason::AggregateLimited);
     let scene = Scene {
         settings: Settings::new(0, false).with_aggregates().with_node(2),

@@ -51,7 +51,7 @@ fn packets_without_a_link_header_are_judged_by_their_sources() {
 }
 
 #[test]
-fn what_is_cut_is_dropped_and_what_is_no_ip_passes() {
+fn truncated_frames_are_dropped_and_frames_without_ip_pass() {
     require_root!();
     let mut scene = Scene::new("generic");
     let _service = Service::started(&scene.lab, &toml("generic")).unwrap();

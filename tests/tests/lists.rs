@@ -55,7 +55,7 @@ fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
 }
 
 #[test]
-fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() {
+fn entries_at_protected_addresses_are_reported_where_they_are_imported_and_listed() {
     require_root!();
     let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("own.txt");
@@ -149,7 +149,7 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
 
 /// From kernel 6.4 on; older kernels do not report the memory of entries.
 #[test]
-fn the_memory_of_a_list_is_told_as_it_grows() {
+fn the_memory_of_a_list_is_reported_as_it_grows() {
     require_root!();
     let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("drop.txt");

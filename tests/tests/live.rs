@@ -24,7 +24,7 @@ use ratelimit_tests::{
 };
 
 #[test]
-fn of_a_banned_source_only_neighbour_discovery_arrives() {
+fn only_neighbour_discovery_of_a_banned_source_arrives() {
     require_root!();
     for mode in MODES {
         check(mode, banned_until(u64::MAX), |class| {
@@ -34,7 +34,7 @@ fn of_a_banned_source_only_neighbour_discovery_arrives() {
 }
 
 #[test]
-fn of_an_allowed_source_everything_arrives() {
+fn all_packets_of_an_allowed_source_arrive() {
     require_root!();
     for mode in MODES {
         let until = Some(Instant::from_nanos(u64::MAX));
@@ -43,7 +43,7 @@ fn of_an_allowed_source_everything_arrives() {
 }
 
 #[test]
-fn of_a_limited_source_exactly_the_limit_arrives() {
+fn exactly_the_limit_of_a_limited_source_arrives() {
     const AMOUNT: u64 = 50;
     require_root!();
     for mode in MODES {

@@ -26,7 +26,7 @@ use ratelimit_tests::{
 };
 
 #[test]
-fn neighbours_gateway_resolver_and_ssh_go_on_under_a_list_of_everything() {
+fn neighbours_gateway_resolver_and_ssh_continue_under_a_list_of_everything() {
     require_root!();
     require_command!("ping");
     for (mode, family) in [("native", &IPV4), ("generic", &IPV4), ("native", &IPV6)] {
@@ -48,7 +48,7 @@ fn neighbours_gateway_resolver_and_ssh_go_on_under_a_list_of_everything() {
 }
 
 #[test]
-fn what_is_protected_follows_addresses_routes_and_sessions() {
+fn protected_addresses_follow_addresses_routes_and_sessions() {
     require_root!();
     let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     let is_protected = |service: &Service, address: &str| {

@@ -63,7 +63,7 @@ fn no_state_is_made_over_budget() {
 }
 
 #[test]
-fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_goes_on() {
+fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_continues() {
     require_root!();
     for over_budget in [OverBudget::Pass, OverBudget::Drop, OverBudget::Aggregate] {
         for limits in [vec![a_minute(50)], vec![a_minute(50), a_minute(60)]] {
@@ -192,7 +192,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// source keeps its count. With an unlimited budget, the source would be evicted. The promises of
 /// `compact` are in `floods.rs`.
 #[test]
-fn by_default_a_flood_passes_and_evicts_nobody() {
+fn by_default_a_flood_passes_and_evicts_no_source() {
     const CAPACITY: u64 = 1 << 15;
     require_root!();
     for (more, passed_after) in [("", 2), ("new_sources = \"unlimited\"\n", 5)] {

@@ -36,7 +36,7 @@ enum Fate {
 }
 
 #[test]
-fn what_passes_goes_on_and_what_is_dropped_does_not() {
+fn only_passing_packets_reach_the_next_program() {
     require_root!();
     let next = Pin::answering(Answer::Return, false).unwrap();
     let lab = lab();
@@ -82,7 +82,7 @@ fn what_passes_goes_on_and_what_is_dropped_does_not() {
 }
 
 #[test]
-fn frames_of_several_buffers_go_on_too() {
+fn frames_of_several_buffers_continue_too() {
     require_root!();
     let next = Pin::answering(Answer::Return, true).unwrap();
     let lab = lab();
@@ -95,7 +95,7 @@ fn frames_of_several_buffers_go_on_too() {
 /// xdp-filter drops a source after our program, which continues to drop its own, and passes the
 /// others.
 #[test]
-fn xdp_filter_gets_what_passes() {
+fn xdp_filter_gets_passing_packets() {
     require_root!();
     require_command!("xdp-loader");
     require_command!("bpftool");
@@ -115,7 +115,7 @@ fn xdp_filter_gets_what_passes() {
 }
 
 #[test]
-fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
+fn a_program_that_cannot_be_called_is_named_and_the_old_one_keeps_running() {
     require_root!();
     require_command!("bpftool");
     let lab = lab();
@@ -174,7 +174,7 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
 /// The kernel holds what it calls: a pin that is renamed or removed takes nothing away, until
 /// another program is asked for.
 #[test]
-fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
+fn a_called_program_continues_if_its_pin_is_renamed_or_removed() {
     require_root!();
     let (next, renamed) = (
         Pin::answering(Answer::Return, false).unwrap(),
@@ -226,7 +226,7 @@ fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
 
 /// As an operator does with another version of that program.
 #[test]
-fn what_is_pinned_anew_is_called_from_then_on() {
+fn a_program_pinned_again_is_called_from_then_on() {
     require_root!();
     let next = Pin::answering(Answer::Pass, false).unwrap();
     let lab = lab();

@@ -101,7 +101,7 @@ fn xdp_loader_holds_ours() {
 
 /// Another program calls the pinned one through its own array, which keeps working over reloads.
 #[test]
-fn the_program_array_of_somebody_else_calls_ours() {
+fn a_foreign_program_array_calls_ours() {
     require_root!();
     let (lab, service) = Service::in_lab(&pinned()).unwrap();
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();

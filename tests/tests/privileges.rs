@@ -144,7 +144,7 @@ fn nothing_that_was_given_up_comes_back() {
 }
 
 #[test]
-fn a_loader_that_is_killed_is_noticed_and_the_kernel_goes_on() {
+fn a_loader_that_is_killed_is_noticed_and_the_kernel_continues() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = started(&lab);
@@ -161,7 +161,7 @@ fn a_loader_that_is_killed_is_noticed_and_the_kernel_goes_on() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_takes_its_loader_along_and_the_kernel_goes_on() {
+fn a_daemon_that_is_killed_takes_its_loader_along_and_the_kernel_continues() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = started(&lab);
@@ -199,7 +199,7 @@ fn what_it_makes_is_for_its_user_and_pins_for_the_loader_alone() {
 }
 
 #[test]
-fn what_only_root_may_read_is_not_read() {
+fn files_only_root_may_read_are_not_read() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::new(&lab, TOML).unwrap();
@@ -210,7 +210,7 @@ fn what_only_root_may_read_is_not_read() {
 }
 
 #[test]
-fn pins_of_somebody_else_are_refused() {
+fn foreign_pins_are_refused() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::new(&lab, TOML).unwrap();

@@ -76,7 +76,7 @@ fn every_alert_is_tested_and_has_a_paragraph_in_the_runbook() {
 }
 
 #[test]
-fn what_the_daemon_does_and_takes_is_counted() {
+fn work_and_resources_of_the_daemon_are_counted() {
     require_root!();
     let (_lab, service) = Service::in_lab(TOML).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
@@ -248,7 +248,7 @@ fn health_is_lost_with_the_program() {
 }
 
 #[test]
-fn a_prometheus_server_scrapes_what_was_counted() {
+fn a_prometheus_server_scrapes_the_counters() {
     require_root!();
     require_command!("prometheus");
     let (lab, service) = Service::in_lab(TOML).unwrap();

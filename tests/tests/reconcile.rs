@@ -11,7 +11,7 @@ const CONFIG: &str = "[policy.default]\nlimits = []\n";
 const ENTRIES: u32 = 20_000;
 
 #[test]
-fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
+fn a_ban_that_is_removed_from_a_long_list_is_back_after_a_second() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
     service.is_tampered_with = true;

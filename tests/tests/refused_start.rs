@@ -11,7 +11,7 @@ use ratelimit_tests::{
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 
 #[test]
-fn somebody_elses_program_is_named_and_left_alone() {
+fn a_foreign_program_is_named_and_left_alone() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut theirs = Program::load(&Constants::default()).unwrap();

@@ -117,7 +117,7 @@ fn a_reload_says_what_becomes_of_the_state() {
 
 /// With another table of `compact`, the state of all limits is reset.
 #[test]
-fn a_reload_says_whose_state_another_store_starts_anew() {
+fn a_reload_says_whose_state_another_store_resets() {
     require_root!();
     let source = |text: &str| {
         format!("{OLD}[node]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n[source]\n{text}\n")
@@ -258,7 +258,7 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
 }
 
 #[test]
-fn what_needs_a_restart_is_named_and_nothing_is_applied() {
+fn settings_that_need_a_restart_are_named_and_nothing_is_applied() {
     require_root!();
     let (_lab, service) = Service::in_lab(OLD).unwrap();
     service.configure(&format!("{NEW}\n")).unwrap();

@@ -147,7 +147,7 @@ fn on_stop_detach_leaves_nothing() {
 }
 
 #[test]
-fn on_stop_is_what_the_last_reload_said() {
+fn on_stop_follows_the_last_reload() {
     require_root!();
     let lab = Lab::new().unwrap();
     let toml = |word| format!("on_stop = \"{word}\"\n[policy.default]\nlimits = []\n");
@@ -203,7 +203,7 @@ fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
 }
 
 #[test]
-fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
+fn pinned_maps_of_another_size_are_recreated_without_losing_a_ban() {
     require_root!();
     if !has_records() {
         return;

@@ -77,7 +77,7 @@ fn on_two_cpus_exactly_the_amount_passes_in_any_window() {
 }
 
 #[test]
-fn a_restart_and_a_crash_keep_what_was_logged() {
+fn a_restart_and_a_crash_keep_logs() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(&policy(&[&log(5, "10m")], 64)).unwrap();
     assert_eq!(
@@ -175,7 +175,7 @@ fn the_addresses_of_an_ipv6_source_share_a_log() {
 }
 
 #[test]
-fn with_more_sources_than_logs_the_latest_are_limited_and_the_forgotten_start_anew() {
+fn with_more_sources_than_logs_the_latest_are_limited_and_the_forgotten_restart() {
     const LOGS: usize = 64;
     const SOURCES: u8 = 250;
     require_root!();

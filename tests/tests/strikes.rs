@@ -63,7 +63,7 @@ fn strikes_of_another_window_do_not_count() {
 }
 
 #[test]
-fn of_ipv6_the_whole_network_is_banned_and_no_other() {
+fn the_whole_ipv6_network_is_banned_and_no_other() {
     require_root!();
     let frame = |network, host| ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host));
     check(|judge| {
@@ -202,7 +202,7 @@ fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
 }
 
 #[test]
-fn where_the_map_is_full_the_source_stays_limited_and_is_counted() {
+fn if_the_map_is_full_the_source_stays_limited_and_is_counted() {
     require_root!();
     let constants = Constants {
         detected: 1,
@@ -314,7 +314,7 @@ fn refusals_that_lead_to_no_ban_are_counted_exactly_on_two_cpus_and_are_no_strik
 }
 
 #[test]
-fn of_more_sources_than_a_set_has_room_for_those_are_told_that_were_refused_last() {
+fn of_more_sources_than_a_set_has_room_for_those_are_reported_that_were_refused_last() {
     require_root!();
     let mut scene = scene(rule(), 1000);
     scene.policies = vec![without_ban()];

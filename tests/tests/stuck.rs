@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(4);
 const TRIES: usize = 20;
 
 #[test]
-fn what_a_stuck_controller_is_busy_with_is_told_and_the_watchdog_is_not_fed() {
+fn what_a_stuck_controller_is_busy_with_is_reported_and_the_watchdog_is_not_fed() {
     require_root!();
     require_command!("curl");
     let lab = Lab::new().unwrap();

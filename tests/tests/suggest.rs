@@ -15,7 +15,7 @@ const TOML: &str = "[policy.default]\n\
                     [{ packets = 1000, per = \"1h\", algorithm = \"sliding-window\" }]\n";
 
 #[test]
-fn what_sources_sent_is_proposed_with_headroom() {
+fn measured_rates_are_proposed_with_headroom() {
     require_root!();
     let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let early = service.rlctl(&["suggest"]).unwrap();

@@ -67,7 +67,7 @@ fn the_source_inside_of_every_tunnel_of_the_kernel_is_banned() {
 }
 
 #[test]
-fn an_interface_of_a_tunnel_that_is_looked_into_is_told_of() {
+fn an_interface_of_a_tunnel_that_is_looked_into_is_reported() {
     require_root!();
     let lab = Lab::new().unwrap();
     lab.add_addresses(&OUTER[0], &OUTER[1]).unwrap();

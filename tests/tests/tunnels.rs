@@ -137,7 +137,7 @@ fn one_tunnel_is_looked_into() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_judged_by_the_source_of_the_tunnel() {
+fn unreadable_tunnels_are_judged_by_the_source_of_the_tunnel() {
     let outer = || Frame::ethernet().ipv4(ENDPOINT_V4);
     let patched = |frame: Frame, at: usize, byte: u8| {
         let mut bytes = frame.ipv4(IPV4).udp(9).build();
@@ -268,7 +268,7 @@ fn what_is_no_ip_inside_of_a_link_passes() {
 }
 
 #[test]
-fn what_lies_too_deep_is_dropped() {
+fn headers_nested_too_deep_are_dropped() {
     let outer = || Frame::ethernet().ipv4(ENDPOINT_V4);
     let far = |units| {
         let far = Frame::ethernet().ipv6(IPV6);
@@ -309,7 +309,7 @@ fn neighbour_discovery_inside_of_a_tunnel_is_judged_as_any_packet() {
 }
 
 #[test]
-fn nobody_is_challenged_inside_of_a_tunnel() {
+fn no_source_is_challenged_inside_of_a_tunnel() {
     let scene = Scene {
         settings: Settings::new(0, false).with_challenge(true),
         challenge: Rules::new(When::Always, SECOND, NonZeroU32::new(1000).unwrap(), 1).unwrap(),

@@ -31,7 +31,7 @@ const LIMIT: u64 = 40;
 const AFTER: u64 = 3;
 
 #[test]
-fn a_source_that_goes_on_over_an_established_connection_is_banned() {
+fn a_source_that_continues_over_an_established_connection_is_banned() {
     require_root!();
     for mode in MODES {
         for [near, far] in ENDS {
@@ -56,7 +56,7 @@ fn a_source_that_goes_on_over_an_established_connection_is_banned() {
 }
 
 #[test]
-fn who_has_no_connection_is_not_banned_whatever_it_sends() {
+fn a_source_without_a_connection_is_never_banned() {
     require_root!();
     for mode in MODES {
         let lab = connected_lab();
@@ -83,7 +83,7 @@ fn who_has_no_connection_is_not_banned_whatever_it_sends() {
 }
 
 #[test]
-fn a_forged_packet_of_somebody_elses_address_does_not_ban_who_is_connected() {
+fn a_forged_packet_of_somebody_elses_address_does_not_ban_the_connected_client() {
     require_root!();
     for mode in MODES {
         let lab = connected_lab();
@@ -120,7 +120,7 @@ fn a_forged_packet_of_somebody_elses_address_does_not_ban_who_is_connected() {
 /// A forger who tries ports occasionally hits those of a connection. A single hit bans nothing,
 /// even if it is the strike with which a ban is due.
 #[test]
-fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_nobody() {
+fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_no_source() {
     require_root!();
     for mode in MODES {
         let lab = connected_lab();

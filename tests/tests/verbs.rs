@@ -108,7 +108,7 @@ fn a_difference_is_shown_and_nothing_changes() {
 }
 
 #[test]
-fn events_of_a_time_are_told_and_a_program_hears_of_each() {
+fn events_of_a_time_are_reported_and_a_program_hears_of_each() {
     require_root!();
     let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();

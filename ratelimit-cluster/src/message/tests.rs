@@ -93,7 +93,7 @@ fn check(message: &[u8], expected: &str) {
 }
 
 #[test]
-fn a_message_is_read_as_it_was_written() {
+fn a_message_reads_back_as_written() {
     let report = Report {
         period: 7,
         view: 9,
@@ -257,7 +257,7 @@ fn a_replayed_message_is_refused_however_late() {
 }
 
 #[test]
-fn two_nodes_with_one_name_are_told() {
+fn two_nodes_with_one_name_are_reported() {
     let mut node = node();
     receive(&mut node, &from("b", 2, 1, STORED)).unwrap();
     let later = Arrival::Stream {

@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_word_cannot_hold_is_refused_with_the_largest_that_fits() {
+    fn values_too_large_for_the_word_are_refused_with_the_maximum() {
         let second = Duration::from_secs(1);
         assert_eq!(FixedWindow::new(0, second), Err(ParameterError::ZeroAmount));
         let Err(ParameterError::Unrepresentable { amount_max }) =
@@ -552,7 +552,7 @@ mod tests {
 
         /// A word is written with one amount and read with another.
         #[test]
-        fn what_was_used_stays_used_whatever_the_amount(
+        fn usage_survives_a_change_of_the_amount(
             before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000,
             share in 0.0f64..1.0,
         ) {

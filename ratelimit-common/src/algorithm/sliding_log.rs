@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_and_when_there_is_room_is_told() {
+    fn usage_and_the_next_room_are_reported() {
         let log = log(3, SECOND);
         let ring = Words::new(3);
         assert_eq!(
@@ -452,7 +452,7 @@ mod tests {
 
         /// Like a list of times, of which as many count as the current amount says.
         #[test]
-        fn what_was_used_stays_used_whatever_the_amount(
+        fn usage_survives_a_change_of_the_amount(
             window in 1u64..50, steps in prop::collection::vec((0u64..30, 1u64..20), 0..400),
         ) {
             let ring = Words::new(20);

@@ -555,7 +555,7 @@ mod tests {
     /// Stricter, looser, with another burst and window: the taken tokens are those that were taken,
     /// minus the inflow.
     #[test]
-    fn what_was_taken_stays_taken_at_another_rate() {
+    fn usage_survives_a_change_of_the_rate() {
         let at = |seconds: u64| Instant::from_nanos(seconds * SECOND);
         let of = |amount, seconds, burst| {
             TokenBucket::new(amount, Duration::from_secs(seconds), burst).unwrap()

@@ -20,7 +20,7 @@ const START: u64 = 1_000 * SECOND;
 const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
 
 #[test]
-fn who_brings_the_cookie_back_is_verified_until_that_ends() {
+fn a_client_that_brings_the_cookie_back_is_verified_until_the_verification_ends() {
     let world = World::new(None, 1_000);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
     assert_eq!(world.judge(SOURCE, RST, 7, START), Effect::Unasked);
@@ -41,7 +41,7 @@ fn who_brings_the_cookie_back_is_verified_until_that_ends() {
 }
 
 #[test]
-fn who_acknowledges_the_cookie_of_a_listener_is_verified_where_listeners_are_asked() {
+fn a_client_that_acknowledges_the_cookie_of_a_listener_is_verified_if_listeners_are_asked() {
     let unasked = World::new(None, 1_000);
     let world = World::new(None, 1_000).by(|rules| rules.asking_listeners(true));
     assert_eq!(unasked.judge(SOURCE, ACK, TAKEN, START), Effect::Unasked);
@@ -53,7 +53,7 @@ fn who_acknowledges_the_cookie_of_a_listener_is_verified_where_listeners_are_ask
 }
 
 #[test]
-fn only_who_asks_for_a_connection_is_challenged() {
+fn only_a_request_for_a_connection_is_challenged() {
     let world = World::new(None, 1_000);
     for flags in [0, ACK, SYN | ACK, FIN, SYN | FIN, SYN | RST, RST, RST | ACK] {
         assert_eq!(
@@ -98,7 +98,7 @@ fn a_first_part_that_asks_for_a_connection_is_not_answered_and_goes_no_further()
 }
 
 #[test]
-fn where_classes_are_named_their_syns_alone_are_challenged_and_counted() {
+fn if_classes_are_named_their_syns_alone_are_challenged_and_counted() {
     let [web, other] = [1, 2].map(ClassSet::from_bits);
     let of_web = |over| {
         let world = World::new(over, 1_000);
@@ -230,7 +230,7 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
 }
 
 #[test]
-fn without_rules_nobody_is_challenged() {
+fn without_rules_no_source_is_challenged() {
     let world = World {
         rules: None,
         ..World::new(None, 1_000)
@@ -239,7 +239,7 @@ fn without_rules_nobody_is_challenged() {
 }
 
 #[test]
-fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
+fn a_client_that_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
     let world = querying(When::Never, When::Always);
     assert_eq!(world.ask(53, true, START), Effect::Challenged);
     assert_eq!(world.ask(5353, true, START), Effect::Challenged);
@@ -310,7 +310,7 @@ fn answers_to_queries_are_of_the_budgets_of_all_answers() {
 }
 
 #[test]
-fn while_it_is_suspended_nobody_is_challenged() {
+fn while_suspended_no_source_is_challenged() {
     let over = NonZeroU32::new(1).unwrap();
     for when in [When::Always, When::Over(over)] {
         let world = querying(when, when);

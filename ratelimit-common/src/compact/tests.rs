@@ -166,7 +166,7 @@ proptest! {
     /// Of 24 sources, three times as many as slots, none gets more than promised, at any time of
     /// any clock.
     #[test]
-    fn eviction_gives_nobody_more_than_the_limit(
+    fn eviction_gives_no_source_more_than_the_limit(
         limit in prop::sample::select(limits()),
         start in times_around_a_wrap(),
         packets in prop::collection::vec((0u64..48, 0.0f64..1.0), 1..1_500),
@@ -209,7 +209,7 @@ proptest! {
     /// Each change keeps usage, also that of sources evicted before it: across one change, no
     /// source gets more than the larger of two limits admits.
     #[test]
-    fn eviction_and_another_amount_give_nobody_more_than_the_larger_limit(
+    fn eviction_and_another_amount_give_no_source_more_than_the_larger_limit(
         which in 0usize..3,
         amounts in (1u64..40, 1u64..40),
         bursts in (1u64..40, 1u64..40),

@@ -46,7 +46,7 @@ fn allow_beats_ban_beats_limit() {
 }
 
 #[test]
-fn where_an_allow_has_ended_the_ban_beneath_it_holds() {
+fn if_an_allow_has_ended_the_ban_beneath_it_holds() {
     let allowed_until = |end| {
         let ban = ListEntry::new(false, Some(LATER), None);
         let entry = Some(ban.with_allow_until(end));
@@ -294,7 +294,7 @@ fn forged_and_banned() -> Fake {
 }
 
 #[test]
-fn where_no_ban_can_be_had_the_source_stays_limited() {
+fn if_no_ban_can_be_had_the_source_stays_limited() {
     let too_many = Fake {
         may_detect: [false; 2],
         ..Fake::banning()
@@ -328,7 +328,7 @@ fn forged_sources_and_connected_ones_are_banned_out_of_budgets_of_their_own() {
 }
 
 #[test]
-fn a_dry_run_of_a_policy_bans_nobody() {
+fn a_dry_run_of_a_policy_bans_no_source() {
     let fake = Fake::new(1, true).with_ban(|rule| rule);
     let observed = Verdict::Observe(DropReason::Limited);
     check(&fake, &[CONFORMING, observed, observed, observed]);
@@ -423,7 +423,7 @@ fn over_budget_sources_of_a_network_share_the_limits_of_one() {
 }
 
 #[test]
-fn where_an_overflow_bucket_cannot_get_state_either_the_packet_is_dropped() {
+fn if_an_overflow_bucket_cannot_get_state_either_the_packet_is_dropped() {
     let fake = Fake::new(2, false).with_budget(OverBudget::Aggregate, [0, 0]);
     check(&fake, &[DROPPED; 2]);
     assert!(fake.record.borrow().is_none());

@@ -126,7 +126,7 @@ mod tests {
     use KernelClock::{Coarse as COARSE, Precise as PRECISE};
 
     #[test]
-    fn a_clock_is_told_with_its_reason() {
+    fn a_clock_is_reported_with_its_reason() {
         let tiny = decides(500, Algorithm::TokenBucket { burst: 1 }, 2.0);
         let second = decides(1000, Algorithm::FixedWindow, 0.004);
         let log = decides(5, Algorithm::SlidingLog, 0.004);

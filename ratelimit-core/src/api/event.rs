@@ -461,7 +461,7 @@ mod tests {
     const LOST: &str = r#"{"number":0,"at":"2026-03-02T14:32:07Z","event":"lost","count":12}"#;
 
     #[test]
-    fn an_event_reads_as_what_it_writes() {
+    fn an_event_reads_back_as_written() {
         for text in [DROP, REMOVED, LOST] {
             assert_eq!(serde_json::to_string(&event(text)).unwrap(), text);
         }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused_with_what_to_write() {
+    fn an_invalid_packet_is_refused_with_a_hint() {
         let text = |text: &str| Some(text.to_owned());
         for (protocol, destination_port, flags, error) in [
             (None, Some(443), None, "a port needs a protocol"),

@@ -27,7 +27,7 @@ fn what_follows_from_ports_and_flags_need_not_be_said() {
 }
 
 #[test]
-fn a_class_reads_as_what_it_writes() {
+fn a_class_reads_back_as_written() {
     for text in [
         r#"{"protocol":["udp"],"source_ports":["53","8000-8100"],"fragment":false}"#,
         r#"{"protocol":["tcp"],"tcp":"invalid"}"#,

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_names_is_taken_and_whether_it_suits_is_told() {
+    fn what_the_configuration_names_is_taken_and_whether_it_suits_is_reported() {
         let limits = [bucket(500, 1)];
         for (wish, clock) in [
             (ClockWish::Auto, KernelClock::Precise),

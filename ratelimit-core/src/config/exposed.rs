@@ -57,7 +57,7 @@ mod tests {
     use crate::config::{File, parse};
 
     #[test]
-    fn a_secret_that_everybody_may_read_is_told_with_what_mends_it() {
+    fn a_secret_that_everybody_may_read_is_reported_with_the_fix() {
         let directory = tempfile::tempdir().unwrap();
         let [secret, token] = ["secret", "token"].map(|name| directory.path().join(name));
         for file in [&secret, &token] {

@@ -306,7 +306,7 @@ mod tests {
     const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://host/\"\nkey = \"topsecret\"\n[cluster]\nurl = \"redis://u:pw@store/1\"\n[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 9, per = \"1s\" }]\n";
 
     #[test]
-    fn limits_are_told_as_they_are_written() {
+    fn limits_are_reported_as_they_are_written() {
         let load = |limits: &str| {
             let text =
                 format!("[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = {limits}\n");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_told_with_its_file_and_line_or_as_a_default() {
+    fn each_key_is_reported_with_its_file_and_line_or_as_a_default() {
         let reported = reported(&[("main.toml", MAIN), ("conf.d/partner.toml", PARTNER)]);
         for expected in [
             "observe = true main.toml:1",
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interface_has_of_its_own_is_told_under_its_name() {
+    fn what_an_interface_has_of_its_own_is_reported_under_its_name() {
         let text = "[[interface]]\nname = \"eth0.5\"\n[interface.node]\nlimits = []\n";
         let reported = reported(&[("main.toml", text)]);
         let own: Vec<&String> = reported

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn repetition_is_told_from_things_that_are_all_different() {
+    fn repetition_is_distinguished_from_things_that_are_all_different() {
         let key = RandomState::new();
         for added in [10, 1_000, 4_000, 20_000] {
             let (mut different, mut repeated) = (Distinct::<64>::default(), Distinct::default());

@@ -50,7 +50,7 @@ fn fewer_packets_than_the_rule_says_are_none() {
 }
 
 #[test]
-fn slow_requests_that_nobody_goes_on_with_are_an_attack_where_little_else_comes() {
+fn slow_requests_that_nobody_continues_with_are_an_attack_where_little_else_comes() {
     let forged = |packet| (packet * 7919, Content::Request);
     check(traffic(100, forged), &[Kind::SynFlood]);
     check(traffic(60, forged), &[]);
@@ -62,7 +62,7 @@ fn slow_requests_that_nobody_goes_on_with_are_an_attack_where_little_else_comes(
 }
 
 #[test]
-fn requests_that_clients_go_on_with_are_none() {
+fn requests_that_clients_continue_with_are_none() {
     let of_web = |packet| match packet % 5 {
         0 => (packet, Content::Request),
         _ => (packet, Content::Acknowledging),
@@ -128,7 +128,7 @@ fn a_subnet_whose_members_stay_under_the_limit_is_spread() {
 }
 
 #[test]
-fn an_attack_is_told_when_it_begins_and_when_it_ends() {
+fn an_attack_is_reported_when_it_begins_and_when_it_ends() {
     let mut detector = detector();
     let mut began = 0;
     for second in 0..3 {

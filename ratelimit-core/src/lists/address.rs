@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_with_what_to_write() {
+    fn what_is_no_address_is_reported_with_a_hint() {
         check(
             "192.0.2.9-192.0.2.1",
             Err("192.0.2.9 comes after 192.0.2.1; write 192.0.2.1-192.0.2.9"),

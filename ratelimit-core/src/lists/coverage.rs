@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_in_addresses_and_shares() {
+    fn it_is_reported_in_addresses_and_shares() {
         let told = |prefixes| of(prefixes).to_string();
         assert_eq!(
             told("192.0.2.0/24"),

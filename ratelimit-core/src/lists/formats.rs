@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_told() {
+    fn what_is_no_list_is_reported() {
         for (bytes, expected) in [
             (&b"\x1f\x8b\x08\0"[..], "is compressed (gzip)"),
             (b"<!DOCTYPE html>\n", "is a web page, not a list"),

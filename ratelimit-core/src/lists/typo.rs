@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nearly_an_address_is_told_with_the_address() {
+    fn what_is_nearly_an_address_is_reported_with_the_address() {
         for (text, fault, clean) in [
             ("192.0.2.1.", "has an extra character", "192.0.2.1"),
             (".192.0.2.1", "has an extra character", "192.0.2.1"),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_guess_is_told_for_what_it_is() {
+    fn what_nobody_can_guess_is_reported_for_what_it_is() {
         let told = |text| fault(text).map(|(fault, _)| fault);
         for text in ["192.0.2.42.3254.198.51.100.223", "192.0.2.1192.0.2.2"] {
             let run = "has more than four numbers: two addresses run together";

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_size_is_refused_with_what_to_write() {
+    fn a_text_that_is_no_size_is_refused_with_a_hint() {
         check_bytes(
             "MB",
             Err("`MB` is not a number of bytes: write for example `1500`, `50MB` or `64KiB`"),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_duration_is_refused_with_what_to_write() {
+    fn a_text_that_is_no_duration_is_refused_with_a_hint() {
         for text in ["", "s", "-5s", "ten"] {
             let expected = format!(
                 "`{text}` is not a duration: write for example `10ms`, `90s`, `10m`, `1h30m` or \

@@ -101,7 +101,7 @@ fn lists_of_files_are_simulated_too() {
 }
 
 #[test]
-fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
+fn a_coarse_clock_that_is_asked_for_continues_tick_by_tick() {
     let limit = "[policy.default]\n\
                  limits = \
                  [{ packets = 1000, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }]";
@@ -255,7 +255,7 @@ fn the_top_are_those_that_lost_the_most() {
 }
 
 #[test]
-fn who_acknowledges_something_after_it_was_challenged_is_verified() {
+fn a_client_that_acknowledges_something_after_it_was_challenged_is_verified() {
     let config = |when: &str| {
         format!("[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"{when}\"\nfor = \"10s\"")
     };

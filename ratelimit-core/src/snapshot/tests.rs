@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 const HOUR: Duration = Duration::from_hours(1);
 
 #[test]
-fn a_snapshot_is_read_as_it_was_written() {
+fn a_snapshot_reads_back_as_written() {
     let (bytes, entries) = snapshot();
     let snapshot = Snapshot::decode(&bytes).unwrap();
     let mut read = Vec::new();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
+    fn a_key_reads_back_as_written() {
         let prefixes = [
             "0.0.0.0/0",
             "203.0.113.7",

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_nonsense_is_told_from_one_without_messages() {
+    fn an_answer_that_is_nonsense_is_distinguished_from_one_without_messages() {
         let wrong = [
             Value::Okay,
             Value::Array(Vec::new()),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_map_is_told_from_other_failures() {
+    fn a_full_map_is_distinguished_from_other_failures() {
         check(libc::E2BIG, "the map LISTS_V4 is full: it holds 7 entries");
         check(libc::EPERM, "writing the map LISTS_V4");
     }

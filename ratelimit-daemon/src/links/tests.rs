@@ -4,7 +4,7 @@ use crate::clock;
 const NATIVE: XdpMode = XdpMode::Native;
 
 #[test]
-fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_configured_anew() {
+fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_configured_again() {
     let mut links = Links::default();
     let configured = ["a", "b"].map(wanted);
     links.configure(&configured);
@@ -255,7 +255,7 @@ fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
 /// program runs on none that is not wanted but for a renamed one. Unchanged interfaces are left
 /// alone.
 #[test]
-fn after_any_changes_what_is_told_is_what_is_so() {
+fn after_any_changes_what_is_reported_is_what_is_so() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut draw = move |below: usize| {
         random ^= random << 13;

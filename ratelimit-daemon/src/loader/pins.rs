@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_of_somebody_else_are_refused_and_told_whose_they_are() {
+    fn foreign_pins_are_refused_and_told_whose_they_are() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("maps");
         fs::write(&path, "").unwrap();

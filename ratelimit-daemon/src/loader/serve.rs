@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loader_that_panics_says_so_and_goes_on() {
+    fn a_loader_that_panics_says_so_and_continues() {
         struct Panics;
         impl Loader for Panics {
             fn open(&mut self, _: &std::path::Path) -> anyhow::Result<Pinned> {

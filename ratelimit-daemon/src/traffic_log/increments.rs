@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_less_was_begun_anew() {
+    fn a_counter_that_is_less_was_begun_again() {
         let increment = last(100, 50, &[("eth0", 1000)]).until(&last(101, 51, &[("eth0", 3)]));
         assert_eq!(increment, Some(increment_of(101, 1, 3)));
     }

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn attacks_are_told_with_when_they_were_seen_last() {
+    fn attacks_are_reported_with_when_they_were_seen_last() {
         let directory = tempfile::tempdir().unwrap();
         let mut keeper = Keeper::new(directory.path());
         for (second, packets_per_second) in [(-2, 100), (-1, 900)] {

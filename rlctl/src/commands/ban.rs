@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ban_is_told_with_its_end() {
+    fn a_ban_is_reported_with_its_end() {
         check(
             "1.2.3.4",
             1,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_banned_before_is_told() {
+    fn what_was_banned_before_is_reported() {
         check(
             "1.2.3.4",
             1,

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_keys_are_reported() {
         let tally = Tally {
             written: 1_000,
             matched: 100_400,

@@ -219,7 +219,7 @@ mod tests {
     use ratelimit_core::api::NotInForce;
 
     #[test]
-    fn the_store_and_what_was_refused_are_told() {
+    fn the_store_and_what_was_refused_are_reported() {
         let mut status = ClusterStatus {
             url: "redis://store:6379".to_owned(),
             node: "edge-1".to_owned(),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn how_limits_are_divided_is_told_and_why_they_are_not() {
+    fn how_limits_are_divided_is_reported_and_why_they_are_not() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let now = at(9).to_zoned(jiff::tz::TimeZone::UTC);
         let mut status = SharingStatus {

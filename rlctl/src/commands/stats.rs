@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_is_the_difference_and_a_counter_that_began_anew_counts_whole() {
+    fn what_came_is_the_difference_and_a_counter_that_began_again_counts_whole() {
         let row = |reason: &str, packets| StatsRow {
             interface: "eth0".to_owned(),
             family: "ipv4".to_owned(),

@@ -148,7 +148,7 @@ fn what_clap_refuses_is_a_usage_error() {
 }
 
 #[test]
-fn a_refusal_ends_with_1_and_is_told_with_its_hint() {
+fn a_refusal_ends_with_1_and_is_reported_with_its_hint() {
     check(
         &["reload"],
         refuses(

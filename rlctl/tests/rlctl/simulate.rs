@@ -357,7 +357,7 @@ fn a_dry_run_says_that_everything_would_pass() {
 }
 
 #[test]
-fn more_sources_than_the_kernel_would_remember_are_told() {
+fn more_sources_than_the_kernel_would_remember_are_reported() {
     let files = files(&pcap());
     fs::write(
         files.path().join("small.toml"),

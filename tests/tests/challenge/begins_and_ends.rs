@@ -54,7 +54,7 @@ fn the_answers_of_rlctl_say_who_is_challenged() {
 }
 
 #[test]
-fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
+fn no_source_is_challenged_before_too_many_ask_and_it_says_since_when() {
     require_root!();
     let lab = lab();
     let toml = generic(&ALWAYS.replace("always", "over 500 syn/s"));
@@ -84,7 +84,7 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
 }
 
 #[test]
-fn where_no_proof_comes_back_it_is_told_until_one_does() {
+fn if_no_proof_comes_back_it_is_told_until_one_does() {
     require_root!();
     let lab = lab();
     // The other end of the veth does not accept what a program sends back.
@@ -176,7 +176,7 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
 }
 
 #[test]
-fn the_kernel_goes_on_when_the_daemon_is_killed() {
+fn the_kernel_continues_when_the_daemon_is_killed() {
     require_root!();
     let lab = lab();
     let mut service = Service::started(&lab, &generic(ALWAYS)).unwrap();

@@ -119,7 +119,7 @@ fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
 }
 
 #[test]
-fn a_cpu_that_knew_that_nobody_is_challenged_does_so_from_the_first_query_over_the_rate_on() {
+fn a_cpu_that_knew_that_no_source_is_challenged_does_so_from_the_first_query_over_the_rate_on() {
     require_root!();
     let three = When::Over(NonZeroU32::new(3).unwrap());
     let rules = rules(When::Never).asking_queries(three, [53, 0, 0, 0, 0, 0, 0, 0], 1);

@@ -135,7 +135,7 @@ fn a_dry_run_answers_nothing() {
 }
 
 #[test]
-fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
+fn if_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
     require_root!();
     let lab = lab();
     let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
@@ -156,7 +156,7 @@ fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
 }
 
 #[test]
-fn who_is_challenged_takes_nothing_of_the_budget_for_new_sources() {
+fn a_client_that_is_challenged_uses_nothing_of_the_budget_for_new_sources() {
     require_root!();
     let toml = |when: &str| {
         generic(&format!(

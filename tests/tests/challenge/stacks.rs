@@ -22,7 +22,7 @@ use ratelimit_tests::{
 use super::*;
 
 #[test]
-fn who_connects_through_this_host_proves_itself_by_a_reset() {
+fn a_client_that_connects_through_this_host_proves_itself_by_a_reset() {
     require_root!();
     let lab = lab();
     let behind = Namespace::of("behind").unwrap();
@@ -201,7 +201,7 @@ fn proves_itself(program: &Program, now: common::Instant, stack: &str, question:
 }
 
 #[test]
-fn where_too_many_are_verified_those_that_were_seen_last_stay_so() {
+fn if_too_many_are_verified_those_that_were_seen_last_stay_so() {
     require_root!();
     let program = challenging();
     let now = common::Instant::from_nanos(1 << 40);

@@ -123,7 +123,7 @@ fn options_of(namespace: &Namespace, client: IpAddr) -> Vec<String> {
 }
 
 #[test]
-fn where_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
+fn if_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
     require_root!();
     let lab = lab();
     let service =

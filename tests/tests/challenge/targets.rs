@@ -7,8 +7,7 @@ use ratelimit_tests::{require_root, service::Service, wait_until};
 use super::*;
 
 #[test]
-fn where_destinations_and_ports_are_named_connections_to_others_are_neither_challenged_nor_counted()
-{
+fn if_destinations_and_ports_are_named_connections_to_others_are_neither_challenged_nor_counted() {
     require_root!();
     let lab = lab();
     lab.add_addresses(&["10.77.0.5/24"], &[]).unwrap();
@@ -76,7 +75,7 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
 /// The pair test of classes with a reload, a dry run, the answers of `rlctl`, a simulation and a
 /// limit that counts the same class.
 #[test]
-fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
+fn if_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     require_root!();
     let lab = lab();
     let _server = Server::new(&lab, NEAR[0]);

@@ -5,7 +5,7 @@ use super::*;
 const LIST: &str = "[list.drop]\nfile = \"$DIR/drop.txt\"\nevery = \"1s\"\n";
 
 #[test]
-fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
+fn a_broken_file_keeps_the_list_and_is_reported_everywhere() {
     let daemon = Daemon::start(LIST, &[("drop.txt", "192.0.2.1\n")]);
     daemon.write("drop.txt", "192.0.2.1\n192.0.2.256\n");
     let said = daemon.rlctl(&["reload"], "").stderr;

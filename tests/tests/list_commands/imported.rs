@@ -143,7 +143,7 @@ fn a_list_says_who_put_it_there() {
 }
 
 #[test]
-fn entries_of_json_and_of_rules_are_told_with_what_was_chosen() {
+fn entries_of_json_and_of_rules_are_reported_with_what_was_chosen() {
     let daemon = Daemon::start("", &[]);
     check(
         &daemon.rlctl(

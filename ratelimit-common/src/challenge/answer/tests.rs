@@ -227,7 +227,7 @@ proptest! {
     /// For any bytes: a packet that cannot be answered stays as it was, and nothing behind the
     /// frame changes.
     #[test]
-    fn what_is_cut_stays_as_it_was(
+    fn what_is_cut_is_unchanged(
         is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74),
     ) {
         let segment = [&[1, 2, 3, 4][..], &[0; 8], &[5 << 4, SYN], &[0; 6]].concat();

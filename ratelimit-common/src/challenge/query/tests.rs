@@ -139,7 +139,7 @@ proptest! {
 
     /// For any bytes: a packet that is not answered stays as it was.
     #[test]
-    fn what_is_not_answered_stays_as_it_was(
+    fn what_is_not_answered_is_unchanged(
         is_ipv6: bool, at in 0_usize..80, bit in 0..8_u8,
         noise in prop::collection::vec(any::<u8>(), 0..90),
     ) {

@@ -119,7 +119,7 @@ fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects
 }
 
 #[test]
-fn a_cpu_that_knows_that_nobody_is_challenged_looks_again_after_a_millisecond() {
+fn a_cpu_that_knows_that_no_source_is_challenged_looks_again_after_a_millisecond() {
     let world = World::new(Some(3), 1_000);
     let world = world.by(|rules| rules.preferring_verified(true));
     let packet = packet(SOURCE, 6, &tcp(ACK, 7));

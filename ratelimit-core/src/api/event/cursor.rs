@@ -134,7 +134,7 @@ mod tests {
     };
 
     #[test]
-    fn a_cursor_reads_as_what_it_writes() {
+    fn a_cursor_reads_back_as_written() {
         for text in ["88-517-81-b2-7", "88"] {
             assert_eq!(text.parse::<Cursor>().unwrap().to_string(), text);
         }

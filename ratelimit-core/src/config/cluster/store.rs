@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_not_quoted() {
+    fn an_invalid_address_is_refused_and_not_quoted() {
         for text in [
             "",
             "127.0.0.1:6379",

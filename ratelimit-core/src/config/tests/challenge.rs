@@ -31,7 +31,7 @@ fn sources_are_challenged_where_it_is_written() {
 }
 
 #[test]
-fn what_is_wrong_of_a_challenge_is_told_with_what_to_write() {
+fn what_is_wrong_of_a_challenge_is_reported_with_a_hint() {
     check_behind_minimal(
         "[challenge.tcp]\n\
          when = \"over 0 syn/s\"\n\
@@ -181,7 +181,7 @@ fn frame(port: u16, bytes: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
+fn a_class_of_which_no_syn_can_be_is_refused_with_a_hint() {
     let no_syn =
         |name| format!("the class `{name}` contains no SYN, so no client would be challenged");
     let of_tcp = "use a class that contains SYNs, such as tcp-syn, or remove it";
@@ -267,7 +267,7 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
 }
 
 #[test]
-fn what_is_wrong_of_a_challenge_for_queries_is_told_with_what_to_write() {
+fn what_is_wrong_of_a_challenge_for_queries_is_reported_with_a_hint() {
     check_behind_minimal(
         "[challenge.dns]\nwhen = \"over 5 syn/s\"\nports = []\nfor = \"10m\"\n",
         r#"config.toml:9:8: `when` is `over 5 syn/s`, which is invalid

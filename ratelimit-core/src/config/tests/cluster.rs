@@ -33,7 +33,7 @@ fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_write() {
+fn missing_keys_are_reported_with_a_hint() {
     check_behind_minimal(
         "[cluster]\n",
         r#"config.toml:8:1: [cluster] has no `url`
@@ -95,7 +95,7 @@ fn a_name_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
+fn a_secret_is_in_one_place_is_long_and_is_not_shown() {
     for secret in ["", "short", "two words of a secret"] {
         check_behind_minimal(
             &format!("[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret = \"{secret}\"\n"),

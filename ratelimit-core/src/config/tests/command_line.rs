@@ -38,7 +38,7 @@ fn packets_and_bytes_are_two_limits() {
 }
 
 #[test]
-fn what_is_missing_is_named_all_at_once() {
+fn missing_keys_are_named_all_at_once() {
     check(
         &Arguments::default(),
         "\

@@ -22,7 +22,7 @@ fn an_api_has_an_address_a_key_and_a_pace() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_write() {
+fn missing_keys_are_reported_with_a_hint() {
     check_behind_minimal(
         "[crowdsec]\n",
         r#"config.toml:8:1: [crowdsec] has no `url`
@@ -51,7 +51,7 @@ fn an_address_that_cannot_be_asked_is_refused() {
 }
 
 #[test]
-fn a_key_stands_in_one_place_is_a_word_and_is_not_shown() {
+fn a_key_is_in_one_place_is_a_word_and_is_not_shown() {
     check_behind_minimal(
         "[crowdsec]\nurl = \"/run/c\"\nkey = \"k\"\nkey_file = \"/k\"\n",
         r#"config.toml:11:12: [crowdsec] has both `key` and `key_file`

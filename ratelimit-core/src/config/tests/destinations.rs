@@ -28,7 +28,7 @@ observe = true
 }
 
 #[test]
-fn what_is_no_destination_is_refused_with_what_to_write() {
+fn an_invalid_destination_is_refused_with_a_hint() {
     check_behind_minimal(
         "[destination.\"198.51.100.7/24\"]\nlimits = [{ packets = 5, per = \"1s\" }]\n",
         r#"config.toml:8:14: host bits are set in `198.51.100.7/24`
@@ -50,7 +50,7 @@ fn what_is_no_destination_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn a_destination_stands_once_however_it_is_written() {
+fn a_destination_appears_once_however_it_is_written() {
     let toml = format!(
         "{MINIMAL}[destination.\"198.51.100.7\"]\n\
          limits = [{{ packets = 5, per = \"1s\" }}]\n\

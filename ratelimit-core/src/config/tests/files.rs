@@ -95,7 +95,7 @@ limits = [{ packets = 1, per = 10s }]
 }
 
 #[test]
-fn a_table_that_stands_twice_is_refused_with_the_first_place() {
+fn a_table_that_appears_twice_is_refused_with_the_first_place() {
     check_behind_minimal(
         "[policy.a]
 limits = []

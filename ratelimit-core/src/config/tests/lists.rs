@@ -30,7 +30,7 @@ fn a_list_has_a_file_and_what_is_done_with_it() {
 }
 
 #[test]
-fn what_is_wrong_about_a_list_is_told() {
+fn what_is_wrong_about_a_list_is_reported() {
     check_behind_minimal(
         "[list.drop]\nfile = \"drop.txt\"\nevery = \"soon\"\naction = \"block\"\n",
         "config.toml:9:8: `drop.txt` is not an absolute path

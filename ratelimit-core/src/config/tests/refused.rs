@@ -97,7 +97,7 @@ config.toml:12:15: `packets` is a fraction, not an integer
 }
 
 #[test]
-fn quotation_marks_of_word_processors_are_told_from_those_of_toml() {
+fn quotation_marks_of_word_processors_are_distinguished_from_those_of_toml() {
     for (open, close) in [('“', '”'), ('„', '“'), ('‘', '’'), ('«', '»')] {
         check(
             &format!("[[interface]]\nname = {open}eth0{close}\n[policy.default]\nlimits = []\n"),
@@ -242,7 +242,7 @@ watch = ["policy:defalt"]
 }
 
 #[test]
-fn a_top_level_key_behind_a_table_is_told_where_it_belongs() {
+fn a_top_level_key_behind_a_table_is_reported_where_it_belongs() {
     check_behind_minimal(
         r#"observe = true
 [allow]
@@ -341,7 +341,7 @@ config.toml:3:8: `name` is an integer, not a string
 }
 
 #[test]
-fn an_interface_in_single_brackets_is_told_of_the_double_ones() {
+fn an_interface_in_single_brackets_is_warned_about_the_double_ones() {
     check(
         r#"[interface]
 name = "eth0"
@@ -457,7 +457,7 @@ mode = "auto"
 }
 
 #[test]
-fn an_interface_that_stands_twice_is_refused_with_the_first_place() {
+fn an_interface_that_appears_twice_is_refused_with_the_first_place() {
     check_behind_minimal(
         r#"[[interface]]
 name = "eth0"
@@ -550,7 +550,7 @@ config.toml:10:11: `` is not an absolute path
 }
 
 #[test]
-fn all_problems_are_told_at_once_in_the_order_of_the_file() {
+fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
     check(
         r#"observ = true
 [[interface]]

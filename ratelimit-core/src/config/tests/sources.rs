@@ -53,7 +53,7 @@ config.toml:10:27: host bits are set in `2001:db8::1/64`
 }
 
 #[test]
-fn what_is_no_prefix_is_refused() {
+fn an_invalid_prefix_is_refused() {
     check_behind_minimal(
         r#"[policy.a]
 limits = []
@@ -75,7 +75,7 @@ config.toml:10:50: `` is not an IPv4 or IPv6 address or prefix
 }
 
 #[test]
-fn a_prefix_that_stands_twice_in_a_list_is_refused() {
+fn a_prefix_that_appears_twice_in_a_list_is_refused() {
     check_behind_minimal(
         r#"[policy.a]
 limits = []

@@ -27,7 +27,7 @@ fn addresses_prefixes_and_ranges_are_read_with_their_comments() {
 }
 
 #[test]
-fn it_is_told_how_many_prefixes_ranges_are() {
+fn it_is_reported_how_many_prefixes_ranges_are() {
     let notes = |text: &str| {
         read_bytes(text.as_bytes(), Vetting::default())
             .unwrap()

@@ -39,7 +39,7 @@ fn ten_bad_lines_are_shown_and_the_others_counted() {
 }
 
 #[test]
-fn bad_lines_of_ipset_are_told() {
+fn bad_lines_of_ipset_are_reported() {
     first(
         "add a\n",
         "list:1:1: the entry is missing",
@@ -73,7 +73,7 @@ fn bad_lines_of_ipset_are_told() {
 }
 
 #[test]
-fn bad_elements_of_nft_are_told() {
+fn bad_elements_of_nft_are_reported() {
     first(
         "add element inet t s { 192.0.2.1 . 22 }",
         "list:1:34: unexpected `.` after the address",
@@ -102,7 +102,7 @@ fn bad_elements_of_nft_are_told() {
 }
 
 #[test]
-fn bad_json_is_told_where_it_is() {
+fn bad_json_is_reported_where_it_is() {
     first(
         "{\"nftables\": [{\"set\": {\"name\": \"s\", \"elem\": [\"192.0.2.1\", 22]}}]}",
         "list:1:59: this element is not an address",
@@ -147,7 +147,7 @@ fn bad_json_is_told_where_it_is() {
 }
 
 #[test]
-fn bad_rows_of_csv_are_told() {
+fn bad_rows_of_csv_are_reported() {
     first(
         "value,duration\n192.0.2.1\n",
         "list:2:1: the row has 1 fields, and the head 2",
@@ -166,7 +166,7 @@ fn bad_rows_of_csv_are_told() {
 }
 
 #[test]
-fn what_is_no_list_at_all_is_told() {
+fn what_is_no_list_at_all_is_reported() {
     let error = read_text("<html>404</html>").unwrap_err();
     assert_eq!(error.error, "list: is a web page, not a list");
     let nothing = read_text("# nobody\n").unwrap();

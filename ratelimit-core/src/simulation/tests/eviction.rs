@@ -5,7 +5,7 @@ use super::*;
 const SLOW: &str = "limits = [{ packets = 2, per = \"1h\" }]";
 
 #[test]
-fn the_source_that_was_not_seen_for_longest_starts_anew() {
+fn the_source_that_was_not_seen_for_longest_restarts() {
     // Two of the first, and again two when it comes back.
     check(2, 6, 2);
     check(3, 4, 0);

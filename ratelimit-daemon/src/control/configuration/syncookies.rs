@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_cookies_is_refused_with_what_to_write() {
+    fn a_kernel_without_cookies_is_refused_with_a_hint() {
         assert!(judge(Some("2")).is_ok() && judge(Some("1")).is_ok());
         let refused = judge(Some("0")).unwrap_err();
         assert!(

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_takes_privileges_is_refused_with_what_to_write() {
+    fn a_port_that_takes_privileges_is_refused_with_a_hint() {
         let address = "127.0.0.1:80".parse().unwrap();
         let hint = |kind: io::ErrorKind| hint(address, &kind.into());
         let refused = hint(io::ErrorKind::PermissionDenied);

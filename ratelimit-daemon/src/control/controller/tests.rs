@@ -131,7 +131,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
 }
 
 #[test]
-fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
+fn a_list_of_bans_that_does_not_fit_changes_nothing() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     let before = lab.entries();

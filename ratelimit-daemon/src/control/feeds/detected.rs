@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_a_dry_run_would_ban_is_told_of_once_an_hour() {
+    fn a_source_that_a_dry_run_would_ban_is_reported_once_an_hour() {
         let mut detections = Detections::default();
         let source = "192.0.2.1".parse().unwrap();
         assert!(detections.is_first_dry_run_report(source));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_whose_bans_are_lifted_is_told_of_once() {
+    fn a_source_whose_bans_are_lifted_is_reported_once() {
         let mut detections = Detections::default();
         let gateway = "192.0.2.1".parse().unwrap();
         assert!(detections.is_first_report(gateway));

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_told_at_once_and_not_again_right_after() {
+    fn what_lasts_is_reported_at_once_and_not_again_right_after() {
         let mut reminder = Reminder::default();
         assert!(reminder.is_due() && !reminder.is_due());
         reminder.0 = clock::monotonic().checked_sub(EVERY);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_from_its_beginning_to_its_end_and_never_past_it() {
+    fn a_change_is_reported_from_its_beginning_to_its_end_and_never_past_it() {
         let progress = Progress::default();
         let reported = progress.clone();
         let view = |done, total| View { done, total };

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_is_told_when_it_begins_when_its_reason_changes_and_when_it_ends() {
+    fn a_trouble_is_reported_when_it_begins_when_its_reason_changes_and_when_it_ends() {
         let mut troubles = Troubles::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut note = |error: Option<&str>, second| {

@@ -12,7 +12,7 @@ const LONGEST_DELETED: &str = include_str!("../recorded/longest-deleted.json");
 const LAST_DELETED: &str = include_str!("../recorded/last-deleted.json");
 
 #[test]
-fn all_decisions_are_told_with_what_bans_nobody_counted() {
+fn all_decisions_are_reported_with_what_bans_nobody_counted() {
     let update = Decisions::default().replace(WHOLE.as_bytes(), NOW).unwrap();
     assert!(update.whole);
     let expected = [
@@ -96,7 +96,7 @@ fn without_numbers_a_value_has_one_decision() {
 }
 
 #[test]
-fn a_decision_that_ended_on_its_way_bans_nobody() {
+fn a_decision_that_ended_on_its_way_bans_no_source() {
     let text = ADDED.replace("\"2.47614667s\"", "\"-1ms\"");
     let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.5", 3_597_476_144_186, "long")]);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_enforced_is_told_and_that_it_is_again() {
+    fn what_is_not_enforced_is_reported_and_that_it_is_again() {
         check(
             r#""event":"interface-lost","interface":"eth0","why":"there is no such interface""#,
             "not enforced on eth0: there is no such interface",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn that_everything_passes_is_told_and_that_it_is_over() {
+    fn that_everything_passes_is_reported_and_that_it_is_over() {
         check(
             r#""event":"trial-began","file":"new.toml","until":"2026-03-02T15:00:00Z","changes":["observe: false -> true"],"by":"root""#,
             "trying new.toml until 15:00:00 by root: observe: false -> true",

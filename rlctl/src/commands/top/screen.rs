@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_while_sources_are_challenged() {
+    fn it_is_reported_while_sources_are_challenged() {
         let status = |is_on| ChallengeStatus {
             when: "always".to_owned(),
             to: None,

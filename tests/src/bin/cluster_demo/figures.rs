@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_is_wrong_is_told_with_what_was_expected() {
+    fn a_figure_that_is_wrong_is_reported_with_what_was_expected() {
         let mut figures = Figures::default();
         assert_eq!(figures.check_exact("a", 300, 300), "ok");
         assert_eq!(figures.check_exact("b", 300, 312), "expected 300");

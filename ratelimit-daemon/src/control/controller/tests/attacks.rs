@@ -15,7 +15,7 @@ use super::*;
 use crate::{datapath::Write, protected::Why};
 
 #[test]
-fn an_attack_is_told_while_it_goes_on_and_counted() {
+fn an_attack_is_reported_while_it_continues_and_counted() {
     let mut lab = Lab::new(config());
     let attack = attack();
     let step = Step {

@@ -133,7 +133,7 @@ fn a_source_that_has_a_protected_address_names_the_way_to_ban_one() {
 }
 
 #[test]
-fn what_has_no_effect_because_of_an_allow_is_told() {
+fn what_has_no_effect_because_of_an_allow_is_reported() {
     let mut lab = Lab::new(config());
     let wide = AllowRequest {
         prefixes: vec![prefix("198.51.100.0/24")],

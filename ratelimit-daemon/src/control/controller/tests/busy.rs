@@ -13,7 +13,7 @@ use crate::{clock, control, daemon::keep_time};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_controller_that_is_stuck_is_told_with_what_and_no_one_says_that_it_lives() {
+fn a_controller_that_is_stuck_is_reported_with_what_and_no_one_says_that_it_lives() {
     let lab = Lab::new(config());
     let Lab { controller, .. } = lab;
     let (handle, thread) = controller.spawn().unwrap();

@@ -8,7 +8,7 @@ use super::*;
 const NET: Option<&str> = Some("192.0.2.0/24");
 
 #[test]
-fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to_start_anew() {
+fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to_restart() {
     let spec = |amount, algorithm| {
         let second = Duration::from_secs(1);
         LimitSpec::new(amount, LimitUnit::Packets, second, algorithm).unwrap()
@@ -153,7 +153,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
 
 /// The store is `lru`.
 #[test]
-fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_goes_on_also_after_a_crash() {
+fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_continues_also_after_a_crash() {
     let month = Duration::from_hours(31 * 24);
     let spec = |amount| {
         let bucket = Algorithm::TokenBucket { burst: amount };
@@ -185,7 +185,7 @@ fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_goes_on_also_after_a_cr
 
 /// A daemon died long ago, before anything named the policy of the files, which is to be in force.
 #[test]
-fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {
+fn a_clock_continues_from_the_policy_that_packets_are_judged_by() {
     let spec = |amount| {
         let month = Duration::from_hours(31 * 24);
         let bucket = Algorithm::TokenBucket { burst: amount };

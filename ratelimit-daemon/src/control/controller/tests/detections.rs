@@ -66,7 +66,7 @@ fn the_source_of_ipv6_is_its_network() {
 }
 
 #[test]
-fn each_ban_is_longer_and_unban_begins_anew() {
+fn each_ban_is_longer_and_unban_restarts() {
     let mut lab = Lab::new(banning());
     for seconds in [600, 1200, 2400, 3600, 3600] {
         lab.detect(SOURCE, clock::now());

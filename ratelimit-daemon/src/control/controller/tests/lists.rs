@@ -310,7 +310,7 @@ fn a_file_that_stays_broken_is_logged_once_and_when_the_reason_is_another_one() 
 }
 
 #[test]
-fn what_has_ended_is_told_nowhere_from_that_moment_on() {
+fn what_has_ended_is_reported_nowhere_from_that_moment_on() {
     let mut lab = Lab::new(config());
     let end = clock::wall() + Duration::from_millis(1500);
     let line = |prefix: &str| format!("{{\"prefix\":\"{prefix}\",\"until\":\"{end}\"}}\n");

@@ -78,7 +78,7 @@ fn what_a_file_says_at_the_start_is_of_its_list_at_once() {
 }
 
 #[test]
-fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
+fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_continue() {
     let mut lab = crowdsec::followed();
     lab.take(&[("192.0.2.2", Some(600)), ("192.0.2.3", Some(600))], true);
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();

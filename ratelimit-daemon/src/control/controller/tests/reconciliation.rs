@@ -104,7 +104,7 @@ fn where_nothing_is_different_nothing_is_written() {
 }
 
 #[test]
-fn what_cannot_be_put_right_is_told_and_tried_again() {
+fn what_cannot_be_put_right_is_reported_and_tried_again() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     {

@@ -117,7 +117,7 @@ fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
 }
 
 #[test]
-fn a_list_that_is_nearly_full_is_told() {
+fn a_list_that_is_nearly_full_is_reported() {
     let mut lab = full_of(&[(Origin::Manual, 30)]);
     lab.controller.tick();
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_list_that_is_nearly_full_is_told() {
 }
 
 #[test]
-fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
+fn a_map_that_is_full_is_reported_with_its_size_and_what_to_do() {
     let mut lab = Lab::new(config());
     let entries = lab.entries().len();
     lab.memory().entries_max = entries;

@@ -75,7 +75,7 @@ fn the_end_of_a_trial_while_no_daemon_runs_is_an_event_once() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_meanwhile_goes_on_counting() {
+fn a_daemon_that_is_killed_meanwhile_continues_counting() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
     site.start();

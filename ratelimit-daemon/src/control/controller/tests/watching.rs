@@ -41,7 +41,7 @@ fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
 }
 
 #[test]
-fn changes_are_told_after_a_restart_too_and_drops_are_not() {
+fn changes_are_reported_after_a_restart_too_and_drops_are_not() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
     lab.limit(None, 7).unwrap();
@@ -94,7 +94,7 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
 }
 
 #[test]
-fn a_drop_from_before_the_limits_in_force_is_told_without_a_limit() {
+fn a_drop_from_before_the_limits_in_force_is_reported_without_a_limit() {
     let mut lab = Lab::new(config());
     let before = clock::now();
     lab.limit(None, 7).unwrap();
@@ -103,7 +103,7 @@ fn a_drop_from_before_the_limits_in_force_is_told_without_a_limit() {
 
 /// Another daemon may have judged it by other limits.
 #[test]
-fn a_drop_from_before_the_start_is_told_without_a_limit() {
+fn a_drop_from_before_the_start_is_reported_without_a_limit() {
     let before = clock::now();
     let mut lab = Lab::new(config());
     let limits = limits(&mut lab, [before, clock::now()]);

@@ -93,7 +93,7 @@ fn the_node_keeps_its_state_while_the_words_mean_the_same() {
 }
 
 #[test]
-fn the_node_starts_anew_in_another_place_when_the_words_mean_something_else() {
+fn the_node_restarts_in_another_place_when_the_words_mean_something_else() {
     let mut lab = lab(EVERYTHING);
     for algorithm in [
         "sliding-window",

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_that_nobody_is_connected_where_a_ban_asks_for_it() {
+    fn it_is_reported_that_nobody_is_connected_where_a_ban_asks_for_it() {
         let ban = |more: &str| {
             format!(
                 "[policy.default]\nlimits = [{{ packets = 9, per = \"1s\" }}]\n\
