@@ -277,7 +277,7 @@ pub struct Links {
 #[derive(Clone, Debug)]
 struct Link {
     wanted: Interface,
-    link_state: Option<LinkState>,
+    state: Option<LinkState>,
     /// The program that gets what passes.
     next: Option<PathBuf>,
     since: Timestamp,
@@ -298,12 +298,12 @@ impl Links {
         let mut before = std::mem::take(&mut self.links);
         for wanted in interfaces {
             let link = before.remove(&wanted.name);
-            let link_state = link.as_ref().and_then(|link| link.link_state.clone());
+            let link_state = link.as_ref().and_then(|link| link.state.clone());
             let next = link.as_ref().and_then(|link| link.next.clone());
             let since = link.map_or_else(clock::wall, |link| link.since);
             let link = Link {
                 wanted: wanted.clone(),
-                link_state,
+                state: link_state,
                 next,
                 since,
                 is_prepared: false,
@@ -321,7 +321,7 @@ impl Links {
     /// An interface that is not there and whose program was not loaded for it yet, which it counts
     /// as from now on.
     pub fn prepare(&mut self) -> Option<Interface> {
-        let is_missing = |link: &&mut Link| link.link_state == Some(LinkState::Missing);
+        let is_missing = |link: &&mut Link| link.state == Some(LinkState::Missing);
         let mut missing = self.links.values_mut().filter(is_missing);
         let link = missing.find(|link| !link.is_prepared)?;
         link.is_prepared = true;
@@ -392,17 +392,17 @@ impl Links {
         if link_state.is_attached() {
             link.failed = None;
         }
-        if link.link_state.as_ref() == Some(&link_state) {
+        if link.state.as_ref() == Some(&link_state) {
             return false;
         }
-        link.link_state = Some(link_state);
+        link.state = Some(link_state);
         link.since = at;
         true
     }
 
     /// Returns the state of an interface.
     pub fn link_state(&self, name: &str) -> Option<&LinkState> {
-        self.links.get(name)?.link_state.as_ref()
+        self.links.get(name)?.state.as_ref()
     }
 
     /// Returns what is not enforced.
@@ -412,7 +412,7 @@ impl Links {
             .filter_map(|(name, link)| {
                 Some(Unenforced {
                     interface: name.clone(),
-                    why: link.link_state.as_ref()?.trouble()?,
+                    why: link.state.as_ref()?.trouble()?,
                     since: link.since,
                 })
             })
@@ -421,11 +421,8 @@ impl Links {
 
     /// Whether packets are judged anywhere.
     pub fn enforces_anywhere(&self) -> bool {
-        let standings = self
-            .links
-            .values()
-            .filter_map(|link| link.link_state.as_ref());
-        self.links.is_empty() || standings.into_iter().any(|it| it.mode().is_some())
+        let link_states = self.links.values().filter_map(|link| link.state.as_ref());
+        self.links.is_empty() || link_states.into_iter().any(|it| it.mode().is_some())
     }
 
     /// Returns the statuses for `status`.
@@ -436,7 +433,7 @@ impl Links {
 
 impl Link {
     fn status(&self) -> InterfaceStatus {
-        let link_state = self.link_state.as_ref();
+        let link_state = self.state.as_ref();
         let renamed_to = match link_state {
             Some(LinkState::Renamed { to, .. }) => Some(to.clone()),
             _ => None,

@@ -300,16 +300,16 @@ subprogram! {
     /// [`challenge::judge`] of the packet of `context`.
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
         context: *mut xdp_md, source: &A, upper: UpperLayer, settings: Settings, now: Instant
-    ) -> challenge::Outcome {
+    ) -> challenge::Effect {
         let Some(of_cpu) = OF_CPU.first_ptr() else {
-            return challenge::Outcome::Unasked;
+            return challenge::Effect::Unasked;
         };
         // SAFETY: it was found in the map.
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
         let source = on_stack(source);
         // Packets inside a tunnel are not answered.
         if headers::inner(context, settings.generation()) != Inner::NONE {
-            return challenge::standing(&source, now, &state);
+            return challenge::without_challenge(&source, now, &state);
         }
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);
@@ -327,7 +327,7 @@ subprogram! {
             let is_query = || answer::question_bytes(context).is_some();
             return challenge::judge_datagram(&source, port, is_query, now, &state);
         }
-        challenge::standing(&source, now, &state)
+        challenge::without_challenge(&source, now, &state)
     }
 }
 

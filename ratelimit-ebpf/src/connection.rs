@@ -34,7 +34,10 @@ pub const LISTENING: u32 = 10;
 subprogram! {
     /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
     /// family.
-    pub fn socket[find_socket_v4, find_socket_v6]<A>(context: *mut xdp_md, wanted: Wanted) -> Socket {
+    pub fn socket[find_socket_v4, find_socket_v6]<A>(
+        context: *mut xdp_md,
+        wanted: Wanted,
+    ) -> Socket {
         let inner = inner(context, settings().generation());
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::again(&packet);

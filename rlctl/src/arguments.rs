@@ -84,7 +84,8 @@ pub const CONFIG: &str = "/etc/ratelimit/config.toml";
 
 const EXAMPLES: &str = "\
 Examples:
-  rlctl protect eth0 --observe            dry run on eth0; without --observe the limits apply
+  rlctl protect eth0 --observe            count what would be dropped on eth0; without --observe, \
+drop it
   rlctl status                            whether it works, and on which interfaces
   rlctl check 203.0.113.7                 why packets of this address are dropped
   rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
@@ -165,7 +166,11 @@ Examples:
     /// Show or reset the usage of keys: users, tokens and URLs
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl keys top users\n  rlctl keys check users alice\n  rlctl keys reset users alice"
+        after_help = "\
+Examples:
+  rlctl keys top users
+  rlctl keys check users alice
+  rlctl keys reset users alice"
     )]
     Keys(KeysVerb),
     /// Show the verdict for packets from an address, and why
@@ -228,14 +233,12 @@ Examples:
         /// The configuration to try
         file: PathBuf,
         /// How long the trial lasts
-        #[
-            arg(
-                long,
-                value_name = "TIME",
-                default_value = "60s",
-                value_parser = quantity::parse_duration,
-            )
-        ]
+        #[arg(
+            long,
+            value_name = "TIME",
+            default_value = "60s",
+            value_parser = quantity::parse_duration,
+        )]
         confirm: Duration,
     },
     /// Keep the configuration on trial
@@ -461,42 +464,36 @@ pub struct SuggestArguments {
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     pub headroom: f64,
     /// How far to look back, rounded to hours; samples are kept for a week
-    #[
-        arg(
-            long,
-            value_name = "TIME",
-            default_value = "24h",
-            value_parser = quantity::parse_duration,
-        )
-    ]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "24h",
+        value_parser = quantity::parse_duration,
+    )]
     pub since: Duration,
     /// Print policies as TOML for the configuration
     #[arg(long)]
     pub toml: bool,
     /// Print limits as TOML against attacks in progress, or against those in a capture
-    #[
-        arg(
-            long,
-            value_name = "CAPTURE",
-            num_args = 0..=1,
-            conflicts_with_all = ["percentile", "headroom", "since", "toml"],
-        )
-    ]
+    #[arg(
+        long,
+        value_name = "CAPTURE",
+        num_args = 0..=1,
+        conflicts_with_all = ["percentile", "headroom", "since", "toml"],
+    )]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
     /// Apply the suggestion against attacks in progress
     #[arg(long, requires = "attack")]
     pub apply: bool,
     /// How long the applied limits last
-    #[
-        arg(
-            long = "for",
-            value_name = "TIME",
-            default_value = "1h",
-            requires = "apply",
-            value_parser = quantity::parse_duration,
-        )
-    ]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "1h",
+        requires = "apply",
+        value_parser = quantity::parse_duration,
+    )]
     pub lifetime: Duration,
 }
 
@@ -628,27 +625,23 @@ pub struct ListArguments {
 
 /// `unban PREFIX... [--program NAME]`, or `unban` of those that a filter has
 #[derive(Args, Debug)]
-#[
-    command(
-        group(
-            ArgGroup::new("whom").required(true).multiple(true).args(
-                ["prefixes", "all", "within", "origin", "reason_part", "ending"]
-            )
+#[command(
+    group(
+        ArgGroup::new("whom").required(true).multiple(true).args(
+            ["prefixes", "all", "within", "origin", "reason_part", "ending"]
         )
     )
-]
+)]
 pub struct UnbanArguments {
     /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
     /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one
     /// per line, with comments after `#`. If one is invalid, nothing changes.
-    #[
-        arg(
-            value_name = "PREFIX",
-            conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"],
-            add = completions::banned(),
-        )
-    ]
+    #[arg(
+        value_name = "PREFIX",
+        conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"],
+        add = completions::banned(),
+    )]
     pub prefixes: Vec<String>,
     #[command(flatten)]
     pub network: NetworkArgument,
@@ -685,40 +678,34 @@ pub struct TopArguments {
     #[arg(long)]
     pub destinations: bool,
     /// Number of sources or destinations
-    #[
-        arg(
-            long,
-            alias = "count",
-            value_name = "N",
-            default_value_t = 20,
-            value_parser = clap::value_parser!(u32).range(1..),
-        )
-    ]
+    #[arg(
+        long,
+        alias = "count",
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub rows: u32,
     /// Print plain tables; with --json one line each
     #[arg(long)]
     pub batch: bool,
     /// Number of tables [default: until Ctrl-C]
-    #[
-        arg(
-            long,
-            short = 'n',
-            value_name = "N",
-            requires = "batch",
-            value_parser = clap::value_parser!(u32).range(1..),
-        )
-    ]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        requires = "batch",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub times: Option<u32>,
     /// Refresh interval
-    #[
-        arg(
-            long,
-            alias = "delay",
-            value_name = "TIME",
-            default_value = "1s",
-            value_parser = interval,
-        )
-    ]
+    #[arg(
+        long,
+        alias = "delay",
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = interval,
+    )]
     pub interval: Duration,
 }
 
@@ -738,28 +725,24 @@ pub struct StatsArguments {
     #[arg(long, alias = "all")]
     pub with_zeros: bool,
     /// Show the packets of each second, or of each TIME, until Ctrl-C
-    #[
-        arg(
-            long,
-            alias = "watch",
-            value_name = "TIME",
-            num_args = 0..=1,
-            default_missing_value = "1s",
-            value_parser = interval,
-        )
-    ]
+    #[arg(
+        long,
+        alias = "watch",
+        value_name = "TIME",
+        num_args = 0..=1,
+        default_missing_value = "1s",
+        value_parser = interval,
+    )]
     pub interval: Option<Duration>,
     /// Number of tables [default: until Ctrl-C]
-    #[
-        arg(
-            long,
-            short = 'n',
-            alias = "count",
-            value_name = "N",
-            requires = "interval",
-            value_parser = clap::value_parser!(u32).range(1..),
-        )
-    ]
+    #[arg(
+        long,
+        short = 'n',
+        alias = "count",
+        value_name = "N",
+        requires = "interval",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub times: Option<u32>,
 }
 

@@ -44,15 +44,13 @@ pub struct CaptureArguments {
     #[arg(long, alias = "source", value_name = "PREFIX")]
     pub within: Option<String>,
     /// Bytes to keep of each packet
-    #[
-        arg(
-            long,
-            short = 's',
-            value_name = "BYTES",
-            default_value_t = SNAP_MAX,
-            value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)),
-        )
-    ]
+    #[arg(
+        long,
+        short = 's',
+        value_name = "BYTES",
+        default_value_t = SNAP_MAX,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)),
+    )]
     pub snap: u32,
 }
 

@@ -13,7 +13,13 @@ pub enum KeysVerb {
         /// Name of the key space: that of `[keys.NAME]`
         space: String,
         /// Number of keys
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        #[arg(
+            long,
+            short = 'n',
+            value_name = "N",
+            default_value_t = 20,
+            value_parser = clap::value_parser!(u32).range(1..=10_000),
+        )]
         rows: u32,
     },
     /// Show the usage of a key, without charging it

@@ -16,20 +16,18 @@ use strum::VariantArray;
 pub struct LimitArguments {
     /// A limit such as packets=1000,per=1s, with the flags below as keys; can be repeated
     #[arg(long, value_name = "LIMIT")]
-    #[
-        arg(
-            conflicts_with_all = [
-                "packets",
-                "bytes",
-                "per",
-                "algorithm",
-                "burst",
-                "match",
-                "scope",
-                "division",
-            ]
-        )
-    ]
+    #[arg(
+        conflicts_with_all = [
+            "packets",
+            "bytes",
+            "per",
+            "algorithm",
+            "burst",
+            "match",
+            "scope",
+            "division",
+        ]
+    )]
     limit: Vec<OneLimit>,
     #[command(flatten)]
     flags: OneLimit,

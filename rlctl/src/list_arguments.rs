@@ -25,14 +25,12 @@ pub struct ImportArguments {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Replace the list of this name
-    #[
-        arg(
-            long,
-            value_name = "NAME",
-            conflicts_with_all = ["ban", "allow"],
-            add = completions::imported_lists(),
-        )
-    ]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["ban", "allow"],
+        add = completions::imported_lists(),
+    )]
     pub list: Option<String>,
     /// Whether the list bans or allows its entries
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
@@ -124,14 +122,12 @@ Examples:
 Without an option it exports bans, allows and imported lists, but not lists from files.")]
 pub struct ExportArguments {
     /// The list with this name
-    #[
-        arg(
-            long,
-            value_name = "NAME",
-            conflicts_with_all = ["bans", "allows", "all"],
-            add = completions::lists(),
-        )
-    ]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["bans", "allows", "all"],
+        add = completions::lists(),
+    )]
     pub list: Option<String>,
     /// Bans of any origin, without those of lists
     #[arg(long, conflicts_with_all = ["allows", "all"])]

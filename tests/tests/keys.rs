@@ -15,7 +15,13 @@ use ratelimit_tests::{
 };
 
 /// Requests pass by it, and all others are refused until the test is over.
-const USERS: &str = "[policy.default]\nlimits = []\n[keys]\nlisten = \"127.0.0.1:9180\"\n[keys.users]\nlimits = [{ requests = 15, per = \"1h\" }]\nkey = { header = \"X-User\" }\n";
+const USERS: &str = "[policy.default]\n\
+                     limits = []\n\
+                     [keys]\n\
+                     listen = \"127.0.0.1:9180\"\n\
+                     [keys.users]\n\
+                     limits = [{ requests = 15, per = \"1h\" }]\n\
+                     key = { header = \"X-User\" }\n";
 
 #[test]
 fn nginx_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
@@ -25,10 +31,18 @@ fn nginx_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, USERS).unwrap();
     let config = format!(
-        "daemon off;\nerror_log stderr;\npid {0}/nginx.pid;\nevents {{}}\nhttp {{\naccess_log off;\n\
-         client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c; uwsgi_temp_path {0}/d; scgi_temp_path {0}/e;\n\
+        "daemon off;\n\
+         error_log stderr;\n\
+         pid {0}/nginx.pid;\n\
+         events {{}}\n\
+         http {{\n\
+         access_log off;\n\
+         client_body_temp_path {0}/a; proxy_temp_path {0}/b; fastcgi_temp_path {0}/c; \
+         uwsgi_temp_path {0}/d; scgi_temp_path {0}/e;\n\
          upstream ratelimit {{ server 127.0.0.1:9180; keepalive 16; }}\n\
-         server {{ listen 8080; include {1}; location / {{ auth_request /_ratelimit; root {0}/www; }} }} }}\n",
+         server \
+         {{ listen 8080; include {1}; location / {{ auth_request /_ratelimit; root {0}/www; }} }} \
+         }}\n",
         service.path("").display(),
         contrib("nginx.conf"),
     );
@@ -49,7 +63,14 @@ fn caddy_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, USERS).unwrap();
     let config = format!(
-        "{{\n\tadmin off\n}}\nimport {}\nhttp://:8080 {{\n\timport ratelimit\n\trespond hello\n}}\n",
+        "{{\n\
+         \tadmin off\n\
+         }}\n\
+         import {}\n\
+         http://:8080 {{\n\
+         \timport ratelimit\n\
+         \trespond hello\n\
+         }}\n",
         contrib("ratelimit.caddy"),
     );
     fs::write(service.path("Caddyfile"), config).unwrap();
@@ -70,8 +91,17 @@ fn haproxy_admits_fifteen_requests_of_each_user_and_answers_429_to_others() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, USERS).unwrap();
     let config = format!(
-        "global\n  lua-load {}\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 10s\n  timeout server 10s\n\
-         frontend web\n  bind 127.0.0.1:8080\n  http-request lua.ratelimit users\n  http-request return status 200 content-type text/plain string hello\n",
+        "global\n  \
+         lua-load {}\n\
+         defaults\n  \
+         mode http\n  \
+         timeout connect 10s\n  \
+         timeout client 10s\n  \
+         timeout server 10s\n\
+         frontend web\n  \
+         bind 127.0.0.1:8080\n  \
+         http-request lua.ratelimit users\n  \
+         http-request return status 200 content-type text/plain string hello\n",
         contrib("haproxy.lua"),
     );
     fs::write(service.path("haproxy.cfg"), config).unwrap();
@@ -90,13 +120,22 @@ fn workers_that_obtain_in_bulk_get_no_more_than_the_limit() {
     require_command!("curl");
     let lab = Lab::new().unwrap();
     // The shorter windows have room for all, however long the test takes.
-    let limits = "[policy.default]\nlimits = []\n[keys.jobs]\nlimits = [{ requests = 5000, per = \"1m\" }, \
-        { requests = 4000, per = \"1h\", algorithm = \"sliding-window\" }, { requests = 3000, per = \"1d\", algorithm = \"token-bucket\" }, \
-        { requests = 1000, per = \"7d\", algorithm = \"sliding-log\" }, { requests = 700, per = \"31d\" }]\n";
+    let limits = "[policy.default]\n\
+                  limits = []\n\
+                  [keys.jobs]\n\
+                  limits = [{ requests = 5000, per = \"1m\" }, \
+                  { requests = 4000, per = \"1h\", algorithm = \"sliding-window\" }, \
+                  { requests = 3000, per = \"1d\", algorithm = \"token-bucket\" }, \
+                  { requests = 1000, per = \"7d\", algorithm = \"sliding-log\" }, \
+                  { requests = 700, per = \"31d\" }]\n";
     let mut service = Service::started(&lab, limits).unwrap();
     let sum = AtomicU64::new(0);
     let bulk: Vec<Value> = (1..=40)
-        .map(|amount| json!({"space": "jobs", "key": "tenant", "amount": amount % 7 + 1, "mode": "some"}))
+        .map(|amount| {
+            json!(
+                {"space": "jobs", "key": "tenant", "amount": amount % 7 + 1, "mode": "some"}
+            )
+        })
         .collect();
     let bulk = Value::from(bulk).to_string();
     thread::scope(|scope| {

@@ -29,9 +29,9 @@ pub struct Arguments {
     busy: bool,
     /// Play sequences of reloads, trials, ends and starts of one daemon instead
     ///
-    /// Each is of four steps between seventeen kinds of rules, with any of fourteen other features in
-    /// use beside them, under traffic of a source that all rules refuse. The exit code is success
-    /// only when none of its packets passes that no limit admits.
+    /// Each is of four steps between seventeen kinds of rules, with any of fourteen other features
+    /// in use beside them, under traffic of a source that all rules refuse. The exit code is
+    /// success only when none of its packets passes that no limit admits.
     #[arg(long, conflicts_with = "busy")]
     sequences: bool,
     /// Play sequences of this step alone, like killed-at-start

@@ -26,7 +26,8 @@ const WITHIN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from
 const BAN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(366 * 24);
 
 const LIMITS: &str = "limits = [{ requests = 15, per = \"1s\" }]";
-const KEY: &str = "key = \"client\", key = { header = \"X-User\" }, key = { cookie = \"session\" } or key = { path = \"/api/{}/...\" }";
+const KEY: &str = "key = \"client\", key = { header = \"X-User\" }, key = { cookie = \"session\" } \
+                   or key = { path = \"/api/{}/...\" }";
 const ON_REFUSED: &str = "{ after = 100, within = \"1m\", ban = \"10m\" }";
 const LISTEN: &str = "listen = \"127.0.0.1:9180\"";
 
@@ -143,7 +144,8 @@ fn read_capacity(value: Option<&Value<'_>>, limits: &[RequestLimit], section: &S
     if capacity > most {
         let each = quantity::bytes(bytes);
         let message = format!(
-            "the usage of {capacity} keys takes {each} each with these limits, more than 1 GiB in all"
+            "the usage of {capacity} keys takes {each} each with these limits, more than 1 GiB in \
+             all"
         );
         let hint =
             format!("write capacity = {most} or less, or another algorithm than sliding-log");

@@ -302,8 +302,24 @@ mod tests {
     use super::*;
     use crate::config;
 
-    const MAIN: &str = "observe = true\n\n[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [\n  # a lot\n  { packets = 7, per = \"1s\" },\n]\n";
-    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://host/\"\nkey = \"topsecret\"\n[cluster]\nurl = \"redis://u:pw@store/1\"\n[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 9, per = \"1s\" }]\n";
+    const MAIN: &str = "observe = true\n\n\
+                        [[interface]]\n\
+                        name = \"eth0\"\n\
+                        [policy.default]\n\
+                        limits = [\n  \
+                        # a lot\n  \
+                        { packets = 7, per = \"1s\" },\n\
+                        ]\n";
+    const PARTNER: &str = "[policy.partner]\n\
+                           sources = [\"203.0.113.0/24\"]\n\
+                           limits = []\n\
+                           [crowdsec]\n\
+                           url = \"http://host/\"\n\
+                           key = \"topsecret\"\n\
+                           [cluster]\n\
+                           url = \"redis://u:pw@store/1\"\n\
+                           [destination.\"198.51.100.7/32\"]\n\
+                           limits = [{ packets = 9, per = \"1s\" }]\n";
 
     #[test]
     fn limits_are_reported_as_they_are_written() {
@@ -374,10 +390,25 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_a_configuration_that_says_the_same() {
-        let more = "[detection.syn_flood]\n[[policy.lan.limits]]\npackets = 5\nper = \"1s\"\n[[policy.lan.limits]]\npackets = 50\nper = \"1m\"\n\
-                    [policy.lan]\nsources = [\"192.0.2.0/24\"]\n[allow]\nsources = [\"198.51.100.1\"]\n\
-                    [[interface]]\nname = \"eth0.5\"\n[interface.node]\nlimits = [{ packets = 7, per = \"1s\" }]\n\
-                    [cluster]\nurl = \"redis://store/1\"\nnode = \"a\"\nsecret_file = \"/s\"\n";
+        let more = "[detection.syn_flood]\n\
+                    [[policy.lan.limits]]\n\
+                    packets = 5\n\
+                    per = \"1s\"\n\
+                    [[policy.lan.limits]]\n\
+                    packets = 50\n\
+                    per = \"1m\"\n\
+                    [policy.lan]\n\
+                    sources = [\"192.0.2.0/24\"]\n\
+                    [allow]\n\
+                    sources = [\"198.51.100.1\"]\n\
+                    [[interface]]\n\
+                    name = \"eth0.5\"\n\
+                    [interface.node]\n\
+                    limits = [{ packets = 7, per = \"1s\" }]\n\
+                    [cluster]\n\
+                    url = \"redis://store/1\"\n\
+                    node = \"a\"\n\
+                    secret_file = \"/s\"\n";
         let allow = "[allow]\nsources = [\n  \"198.51.100.2\",\n]\n";
         let file = |path: &str, text: &str| File {
             path: path.into(),
@@ -440,11 +471,17 @@ mod tests {
 
     #[test]
     fn the_defaults_say_what_holds_without_them() {
-        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\ndestination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
+        let rest = "policy.default.limits = []\n\
+                    list.a.file = \"/a\"\n\
+                    destination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\n\
+                    node.limits = [{ packets = 9, per = \"1s\" }]\n\
                     subnet.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
-                    crowdsec.url = \"/run/c\"\ncrowdsec.key_file = \"/k\"\n\
+                    crowdsec.url = \"/run/c\"\n\
+                    crowdsec.key_file = \"/k\"\n\
                     keys.users.limits = [{ requests = 9, per = \"1s\" }]\n\
-                    cluster.url = \"/run/r\"\ncluster.node = \"a\"\ncluster.secret_file = \"/s\"\n";
+                    cluster.url = \"/run/r\"\n\
+                    cluster.node = \"a\"\n\
+                    cluster.secret_file = \"/s\"\n";
         let minimal = format!("{rest}[[interface]]\nname = \"eth0\"\n");
         let parse = |text: String| {
             let path = "config.toml".into();

@@ -1,5 +1,5 @@
-//! The fields of an answer: `RateLimit-Policy`, `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10)
-//! and `Retry-After` (RFC 9110, section 10.2.3).
+//! The fields of an answer: `RateLimit-Policy`, `RateLimit`
+//! (draft-ietf-httpapi-ratelimit-headers-10) and `Retry-After` (RFC 9110, section 10.2.3).
 
 use std::time::Duration;
 

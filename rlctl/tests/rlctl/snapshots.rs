@@ -195,12 +195,19 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "keys top users",
-            json!([{"space": "users", "key": "alice", "limit": "15 requests per 1s", "capacity": 15, "used": 12, "clears_in_seconds": 0.4}]),
+            json!(
+                [
+                    {"space": "users", "key": "alice", "limit": "15 requests per 1s",
+                        "capacity": 15, "used": 12, "clears_in_seconds": 0.4}
+                ]
+            ),
         ),
         (
             "keys check users alice",
-            json!({"space": "users", "key": "alice", "limits": [{"limit": "15 requests per 1s", "capacity": 15, "used": 12, "clears_in_seconds": 0.4},
-                {"limit": "10000 requests per 1d", "capacity": 10_000, "used": 12, "clears_in_seconds": 80_000.0}]}),
+            json!({"space": "users", "key": "alice", "limits": [{"limit": "15 requests per 1s",
+                "capacity": 15, "used": 12, "clears_in_seconds": 0.4},
+                {"limit": "10000 requests per 1d", "capacity": 10_000, "used": 12,
+                    "clears_in_seconds": 80_000.0}]}),
         ),
         ("keys reset users alice", json!({"reset": true})),
         (

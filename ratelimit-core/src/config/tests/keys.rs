@@ -78,7 +78,9 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
             "unknown key `user`",
         ),
         (
-            "[keys.a]\nlimits = [{ requests = 1, per = \"1s\" }]\nkey = { header = \"a\", cookie = \"b\" }\n",
+            "[keys.a]\n\
+             limits = [{ requests = 1, per = \"1s\" }]\n\
+             key = { header = \"a\", cookie = \"b\" }\n",
             "a part of a key is either a header, a cookie or a path",
         ),
         (
@@ -90,11 +92,15 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
             "the path `api` does not begin with /",
         ),
         (
-            "[keys.a]\nlimits = [{ requests = 1024, per = \"1s\", algorithm = \"sliding-log\" }]\ncapacity = 1_000_000\n",
+            "[keys.a]\n\
+             limits = [{ requests = 1024, per = \"1s\", algorithm = \"sliding-log\" }]\n\
+             capacity = 1_000_000\n",
             "the usage of 1000000 keys takes 8200B each with these limits, more than 1 GiB in all",
         ),
         (
-            "[keys.a]\nlimits = [{ requests = 1, per = \"1s\" }]\non_refused = { after = 1, within = \"1m\" }\n",
+            "[keys.a]\n\
+             limits = [{ requests = 1, per = \"1s\" }]\n\
+             on_refused = { after = 1, within = \"1m\" }\n",
             "`on_refused` has no `ban`",
         ),
     ] {

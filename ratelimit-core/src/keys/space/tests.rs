@@ -94,7 +94,9 @@ proptest! {
 
     /// So whoever waits as long as it is told is served.
     #[test]
-    fn the_amount_fits_after_the_time_that_is_told_and_not_before(requests in requests(), which in 0usize..4) {
+    fn the_amount_fits_after_the_time_that_is_told_and_not_before(
+        requests in requests(), which in 0usize..4,
+    ) {
         let mut space = Space::new(&config(&[ALL[which], FIXED]));
         let mut now = 0;
         for (pause, amount, _) in requests {
@@ -110,7 +112,9 @@ proptest! {
     }
 
     #[test]
-    fn a_restart_changes_no_answer(requests in requests(), which in 0usize..4, restart in 0usize..200) {
+    fn a_restart_changes_no_answer(
+        requests in requests(), which in 0usize..4, restart in 0usize..200,
+    ) {
         let config = config(&[ALL[which], LOG]);
         let (mut space, mut other) = (Space::new(&config), Space::new(&config));
         let mut now = 0;
