@@ -31,7 +31,7 @@ pub fn is_kept() -> Result<bool> {
 /// The numbers of the long lines. Raw strings may be longer: they are recorded output, JSON and
 /// regular expressions, which cannot be broken.
 fn long_lines(source: &str) -> Result<Vec<usize>> {
-    let start = Regex::new(r##"\bb?r(#*)""##)?;
+    let start = Regex::new(r#"\bb?r(#*)""#)?;
     let mut found = Vec::new();
     // What ends the raw string that is open.
     let mut open: Option<String> = None;
