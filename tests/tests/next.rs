@@ -197,7 +197,8 @@ fn a_called_program_continues_if_its_pin_is_renamed_or_removed() {
     goes_on("another program without the pin");
     // It comes with tables of its own.
     let refused = format!(
-        "[source]\nstore = \"compact\"\n[policy.refused]\nsources = [\"{FILTERED}\"]\naction = \"drop\"\n"
+        "[source]\nstore = \"compact\"\n\
+         [policy.refused]\nsources = [\"{FILTERED}\"]\naction = \"drop\"\n"
     );
     service.reload(&with_next(&next, &refused)).unwrap();
     goes_on("other tables without the pin");
