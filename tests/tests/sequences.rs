@@ -28,7 +28,10 @@ fn limits_with_longer_records_come_in_one_step() {
     require_root!();
     require_none(&play("one", &[(Reload, "three")]));
     require_none(&play("one", &[(Kill, "three")]));
-    require_none(&play("log", &[(Reload, "three"), (Kill, "log"), (Kill, "three")]));
+    require_none(&play(
+        "log",
+        &[(Reload, "three"), (Kill, "log"), (Kill, "three")],
+    ));
     for next in ["three+tunnels", "three+capacity", "three+networks"] {
         require_none(&play(
             "one",
