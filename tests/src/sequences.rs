@@ -119,7 +119,7 @@ const OF_SOURCE: [(&str, &str); 5] = [
     ("tunnels", "tunnels = [\"gre\", \"ipip\"]\n"),
     ("compact", "store = \"compact\"\n"),
     ("capacity", "capacity = 4096\n"),
-    ("networks", "ipv4_prefix = 24\n"),
+    ("networks", "ipv4_prefix = 28\n"),
 ];
 
 /// A rule that refuses [`SOURCE`].
