@@ -62,7 +62,7 @@ async fn forward_auth(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let request = Forwarded {
-        client: client_of(&headers, &keys),
+        client: client_of(&headers, |address| keys.is_trusted(address)),
         headers: &headers,
     };
     let Some(decision) = keys.decide(&space, &request)? else {
@@ -136,13 +136,40 @@ impl keys::Request for Forwarded<'_> {
     }
 }
 
-/// Returns the last address of `X-Forwarded-For` that is no trusted proxy: those before it are what
-/// the client claims.
-fn client_of(headers: &HeaderMap, keys: &Keys) -> Option<IpAddr> {
-    let values = headers.get_all("x-forwarded-for").into_iter();
-    let values = values.filter_map(|value| value.to_str().ok());
-    let addresses = values.flat_map(|value| value.split(','));
-    let addresses: Vec<IpAddr> = addresses.filter_map(|it| it.trim().parse().ok()).collect();
-    let mut untrusted = addresses.iter().rev().filter(|it| !keys.is_trusted(**it));
-    untrusted.next().or(addresses.first()).copied()
+/// Returns the last address of `X-Forwarded-For` that is not a trusted proxy: those before it are
+/// what the client claims. `None` if the one that counts cannot be read, such as `unknown`.
+fn client_of(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    let values = headers.get_all("x-forwarded-for").into_iter().rev();
+    let hops = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
+    let mut client = None;
+    for hop in hops {
+        client = Some(hop.trim().parse().ok()?);
+        if !client.is_some_and(&is_trusted) {
+            break;
+        }
+    }
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_never_an_address_that_it_claims_itself() {
+        let client = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("x-forwarded-for", HeaderValue::from_static(value));
+            }
+            client_of(&headers, |address| address.is_loopback())
+        };
+        let own = "192.0.2.1".parse().ok();
+        assert_eq!(client(&["198.51.100.9, 192.0.2.1, 127.0.0.1"]), own);
+        assert_eq!(client(&["198.51.100.9", "192.0.2.1"]), own);
+        assert_eq!(client(&["127.0.0.1"]), "127.0.0.1".parse().ok());
+        assert_eq!(client(&["198.51.100.9, 192.0.2.1:443"]), None);
+        assert_eq!(client(&["198.51.100.9, unknown, 127.0.0.1"]), None);
+        assert_eq!(client(&[]), None);
+    }
 }
