@@ -58,7 +58,9 @@ impl<T: Copy> ByGeneration<T> {
         }
         self
     }
+}
 
+impl<T> ByGeneration<T> {
     /// The value of a generation.
     #[inline(always)]
     pub const fn of(&self, generation: Generation) -> &T {
@@ -66,6 +68,19 @@ impl<T: Copy> ByGeneration<T> {
             Generation::First => &self.first,
             Generation::Second => &self.second,
         }
+    }
+
+    /// Returns what the function returns for each generation.
+    pub fn each(mut value: impl FnMut(Generation) -> T) -> Self {
+        Self {
+            first: value(Generation::First),
+            second: value(Generation::Second),
+        }
+    }
+
+    /// Converts both values.
+    pub fn map<U>(&self, convert: impl Fn(&T) -> U) -> ByGeneration<U> {
+        ByGeneration::each(|generation| convert(self.of(generation)))
     }
 }
 

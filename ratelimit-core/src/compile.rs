@@ -35,7 +35,10 @@ use self::{
         NoRoom, Regions, is_placed, is_whole, limited_sources, sets_for, sources_of, table_sets,
     },
 };
-pub use self::{policy::keeps_state, tables::Tables};
+pub use self::{
+    policy::keeps_state,
+    tables::{Switched, Tables},
+};
 use crate::{
     ban::BanSpec,
     class::{Catalogue, Class, Selected, UnknownClass},
@@ -523,15 +526,15 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
     Tables {
         policies: policies.by_index(),
         classes: classes.tables(),
-        aggregates: IpFamily::ALL
-            .map(|family| (family, aggregates(policies, family)))
-            .into(),
         pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
-        new_sources: new_sources(&intent.config, cpus),
-        tunnels: intent.config.source.tunnels,
-        challenge,
-        interfaces: interfaces(policies, &intent.config),
+        switched: Switched {
+            aggregates: IpFamily::ALL.map(|family| aggregates(policies, family)),
+            new_sources: new_sources(&intent.config, cpus),
+            tunnels: intent.config.source.tunnels,
+            challenge,
+            interfaces: interfaces(policies, &intent.config),
+        },
         settings: settings(policies, intent, &challenge),
         ..Tables::default()
     }

@@ -44,8 +44,8 @@ use ratelimit_core::{
 };
 pub use refused_map::{refusals_in, refused_in, words_of_set};
 pub use tables::{
-    Attachments, ChallengeTables, DetectionTables, EntryCounterTables, InterfaceRules, LeaseTables,
-    ListTables, PolicyTables, SETS_AT_ONCE, SourceTables, UsageTables,
+    Attachments, ChallengeTables, DetectionTables, EntryCounterTables, LeaseTables, ListTables,
+    PolicyTables, SETS_AT_ONCE, SourceTables, UsageTables,
 };
 
 use crate::loader::MapPlan;

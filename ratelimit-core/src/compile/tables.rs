@@ -12,7 +12,7 @@ use ratelimit_common::{
     parse::Tunnels,
 };
 
-use crate::{class_tables::ClassTables, ip_family::IpFamily};
+use crate::class_tables::ClassTables;
 
 /// The tables other than the lists, actual or desired.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,12 +24,21 @@ pub struct Tables {
     pub retired: BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: ClassTables,
-    /// The wider prefixes that have limits.
-    pub aggregates: BTreeMap<IpFamily, Aggregates>,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
     /// How many bans policies may make.
     pub detection_limit: BanBudgets,
+    /// Those that change in one step.
+    pub switched: Switched,
+    /// Settings for all packets, in any generation.
+    pub settings: Settings,
+}
+
+/// The tables with a value for each generation, which the settings put in force.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Switched {
+    /// The wider prefixes that have limits, by family.
+    pub aggregates: [Aggregates; 2],
     /// How many sources may get state on one CPU.
     pub new_sources: Budget,
     /// The tunnels whose inner packet is judged.
@@ -38,8 +47,6 @@ pub struct Tables {
     pub challenge: challenge::Rules,
     /// The rules of interfaces, by name.
     pub interfaces: BTreeMap<String, InterfaceRule>,
-    /// Settings for all packets, in any generation.
-    pub settings: Settings,
 }
 
 impl Tables {
@@ -50,7 +57,7 @@ impl Tables {
         let policies = policies.map(Features::of_policy);
         let settings = Features::of_settings(self.settings)
             .with(Feature::Samples)
-            .with_if(!self.tunnels.is_empty(), Feature::Tunnels);
+            .with_if(!self.switched.tunnels.is_empty(), Feature::Tunnels);
         policies.fold(settings, Features::bitor)
     }
 }

@@ -19,7 +19,7 @@ use super::{
 
 /// The maps of both families.
 pub(super) struct ChallengeMaps {
-    rules: Elements<ByGeneration<challenge::Rules>>,
+    pub rules: Elements<ByGeneration<challenge::Rules>>,
     taken: Elements<challenge::Taken>,
     of_cpus: PerCpuArray<MapData, OfCpu>,
     verified: BySource<u64>,
@@ -37,14 +37,6 @@ impl ChallengeMaps {
 }
 
 impl ChallengeTables for Kernel {
-    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>) -> Result<()> {
-        self.challenge.rules.set(0, rules)
-    }
-
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>> {
-        self.challenge.rules.get(0)
-    }
-
     fn challenge_taken(&self) -> Result<challenge::Taken> {
         self.challenge.taken.get(0)
     }

@@ -25,15 +25,15 @@ use ratelimit_common::{
     parse::Tunnels,
 };
 use ratelimit_core::{
-    api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
-    log_size::LogSize, prefix::Prefix,
+    api::MapStatus, class_tables::ClassTables, compile::Switched, config::Interface,
+    ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
 };
 use tracing::warn;
 
 use self::attachments::{OwnProgram, Port, unwanted};
 use super::{
-    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, LogRow, PolicyTables,
-    Result, ScanPosition, SourceRow, SourceTables, Totals, UsageTables,
+    Attachments, CounterRow, Datapath, Entry, ListTables, LogRow, PolicyTables, Result,
+    ScanPosition, SourceRow, SourceTables, Totals, UsageTables,
     challenge_maps::ChallengeMaps,
     compact::CompactTable,
     count,
@@ -59,12 +59,15 @@ use crate::{
 
 const VERDICTS_MAP: &str = "VERDICTS";
 
+/// The rules of interfaces, by name.
+type InterfaceRules = BTreeMap<String, InterfaceRule>;
+
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
     /// `None` only while the tables are created.
     loader: Option<Box<dyn Loader>>,
     /// The rules of interfaces, including those without a slot yet.
-    rules: InterfaceRules,
+    rules: ByGeneration<InterfaceRules>,
     interface_rules: Elements<ByGeneration<InterfaceRule>>,
     /// The features of every running program.
     features: Features,
@@ -153,11 +156,12 @@ impl Kernel {
             ..Self::from_maps(&maps, plan.sizes)?
         };
         // Packets are judged by these rules until others are set.
-        kernel.rules = kernel.interface_rules()?;
+        let switched = kernel.switched()?;
+        kernel.rules = switched.map(|tables| tables.interfaces.clone());
         let policies = kernel.policies.some(0..kernel.policies.len())?;
         let policies = policies.iter().map(Features::of_policy);
         let settings = kernel.settings()?;
-        let tunnels = *kernel.tunnels()?.of(settings.generation());
+        let tunnels = switched.of(settings.generation()).tunnels;
         let settings = Features::of_settings(settings)
             .with(Feature::Samples)
             .with_if(!tunnels.is_empty(), Feature::Tunnels);
@@ -185,7 +189,7 @@ impl Kernel {
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             loader: None,
-            rules: InterfaceRules::new(),
+            rules: ByGeneration::default(),
             interface_rules: maps.elements("INTERFACES")?,
             features: Features::NONE,
             ports: BTreeMap::new(),
@@ -239,6 +243,15 @@ impl Kernel {
         self.samples.take()
     }
 
+    /// Writes the rules of the interfaces with a slot.
+    fn write_rules(&mut self) -> Result<()> {
+        for (name, port) in &self.ports {
+            self.interface_rules
+                .set(port.slot, rule_of(&self.rules, name))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn suspend(&mut self, index: u32, until: Instant) -> Result<()> {
         self.suspended_until.set(index, until.as_nanos())
     }
@@ -246,6 +259,11 @@ impl Kernel {
     pub(super) fn suspended(&self, index: u32) -> Result<Instant> {
         self.suspended_until.get(index).map(Instant::from_nanos)
     }
+}
+
+/// Returns the rule of an interface in each generation.
+fn rule_of(rules: &ByGeneration<InterfaceRules>, interface: &str) -> ByGeneration<InterfaceRule> {
+    rules.map(|rules| rules.get(interface).copied().unwrap_or_default())
 }
 
 impl ListTables for Kernel {
@@ -344,16 +362,44 @@ impl PolicyTables for Kernel {
         self.classes.some(indices)
     }
 
-    fn set_aggregates(
-        &mut self,
-        family: IpFamily,
-        aggregates: ByGeneration<Aggregates>,
-    ) -> Result<()> {
-        self.aggregates.set(family as u32, aggregates)
+    fn set_switched(&mut self, switched: &ByGeneration<Switched>) -> Result<()> {
+        for family in [0, 1] {
+            let aggregates = switched.map(|tables| tables.aggregates[family as usize]);
+            self.aggregates.set(family, aggregates)?;
+        }
+        self.new_sources
+            .set(0, switched.map(|tables| tables.new_sources))?;
+        self.tunnels.set(0, switched.map(|tables| tables.tunnels))?;
+        self.challenge
+            .rules
+            .set(0, switched.map(|tables| tables.challenge))?;
+        self.rules = switched.map(|tables| tables.interfaces.clone());
+        self.write_rules()
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>> {
-        self.aggregates.get(family as u32)
+    fn switched(&self) -> Result<ByGeneration<Switched>> {
+        let aggregates = [self.aggregates.get(0)?, self.aggregates.get(1)?];
+        let new_sources = self.new_sources.get(0)?;
+        let tunnels = self.tunnels.get(0)?;
+        let challenge = self.challenge.rules.get(0)?;
+        let ports = self.ports.iter();
+        let rules = ports.map(|(name, port)| Ok((name, self.interface_rules.get(port.slot)?)));
+        let rules: Vec<_> = rules.collect::<Result<_>>()?;
+        Ok(ByGeneration::each(|generation| {
+            let mut interfaces = self.rules.of(generation).clone();
+            let held = rules
+                .iter()
+                .map(|(name, rule)| ((*name).clone(), *rule.of(generation)));
+            interfaces.extend(held);
+            interfaces.retain(|_, rule| *rule != InterfaceRule::default());
+            Switched {
+                aggregates: aggregates.map(|both| *both.of(generation)),
+                new_sources: *new_sources.of(generation),
+                tunnels: *tunnels.of(generation),
+                challenge: *challenge.of(generation),
+                interfaces,
+            }
+        }))
     }
 
     fn wait_for_packets(&self) {
@@ -404,41 +450,8 @@ impl PolicyTables for Kernel {
         self.suspended(suspended::ALL)
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<()> {
-        self.new_sources.set(0, window)
-    }
-
-    fn new_sources(&self) -> Result<ByGeneration<Budget>> {
-        self.new_sources.get(0)
-    }
-
-    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()> {
-        self.tunnels.set(0, tunnels)
-    }
-
-    fn tunnels(&self) -> Result<ByGeneration<Tunnels>> {
-        self.tunnels.get(0)
-    }
-
     fn new_sources_taken(&self) -> Result<Taken> {
         self.new_sources_taken.get(0)
-    }
-
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {
-        self.rules = rules;
-        for (name, port) in &self.ports {
-            let rule = self.rules.get(name).copied().unwrap_or_default();
-            self.interface_rules.set(port.slot, rule)?;
-        }
-        Ok(())
-    }
-
-    fn interface_rules(&self) -> Result<InterfaceRules> {
-        let mut rules = self.rules.clone();
-        for (name, port) in &self.ports {
-            rules.insert(name.clone(), self.interface_rules.get(port.slot)?);
-        }
-        Ok(rules)
     }
 }
 

@@ -25,19 +25,18 @@ use ratelimit_common::{
     layout::Counter,
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
-    new_sources::{Budget, Taken},
-    parse::Tunnels,
+    new_sources::Taken,
     source::LogKey,
 };
 use ratelimit_core::{
-    api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, config::Interface,
-    ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
+    api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, compile::Switched,
+    config::Interface, ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
 };
 
 use super::{
     Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
-    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, PolicyTables, Result,
-    ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
+    EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyTables, Result, ScanPosition,
+    SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -63,8 +62,7 @@ pub struct Memory {
     pub policies: BTreeMap<u32, Policy>,
     pub settings: Settings,
     pub classes: ClassTables,
-    /// Wider prefixes with limits.
-    pub aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
+    pub switched: ByGeneration<Switched>,
     /// The state of policies of the node and of destinations, by slot.
     pub totals: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
@@ -99,11 +97,6 @@ pub struct Memory {
     pub specialised: Vec<Features>,
     /// Missing interfaces; the program runs on all others.
     pub missing: Vec<String>,
-    /// The budget for new sources on each CPU.
-    pub new_sources: ByGeneration<Budget>,
-    pub tunnels: ByGeneration<Tunnels>,
-    pub challenge: ByGeneration<challenge::Rules>,
-    pub interface_rules: InterfaceRules,
     /// The used budgets of the challenge.
     pub challenge_taken: challenge::Taken,
     /// The number of challenges that were not sent because the budget was spent.
@@ -138,8 +131,8 @@ pub struct Memory {
 impl Memory {
     /// Returns the wider prefixes of a family with limits, in the current generation.
     pub fn aggregates_in_force(&self, family: IpFamily) -> Aggregates {
-        let aggregates = self.aggregates.get(&family).copied().unwrap_or_default();
-        *aggregates.of(self.settings.generation())
+        let in_force = self.switched.of(self.settings.generation());
+        in_force.aggregates[family as usize]
     }
 }
 
@@ -163,17 +156,13 @@ pub enum Write {
     /// An entry, or its removal.
     Entry(Prefix, Option<Entry>),
     Classes(Box<ClassTables>),
-    Aggregates(IpFamily, ByGeneration<Aggregates>),
+    Switched(Box<ByGeneration<Switched>>),
     /// Clears the state in a slot of the node or of a destination.
     Total(u32),
     /// Clears a region of a `compact` table.
     Region(Region),
     /// Copies a region to another one, which was empty.
     CopiedRegion(Region, Region),
-    NewSources(ByGeneration<Budget>),
-    Tunnels(ByGeneration<Tunnels>),
-    InterfaceRules(InterfaceRules),
-    Challenge(Box<ByGeneration<challenge::Rules>>),
     Settings(Settings),
 }
 
@@ -353,20 +342,16 @@ impl PolicyTables for Shared {
         Ok(classes.copied().collect())
     }
 
-    fn set_aggregates(
-        &mut self,
-        family: IpFamily,
-        aggregates: ByGeneration<Aggregates>,
-    ) -> Result<()> {
+    fn set_switched(&mut self, switched: &ByGeneration<Switched>) -> Result<()> {
         let mut memory = self.memory();
-        memory.writes.push(Write::Aggregates(family, aggregates));
-        memory.aggregates.insert(family, aggregates);
+        let write = Write::Switched(Box::new(switched.clone()));
+        memory.writes.push(write);
+        memory.switched.clone_from(switched);
         Ok(())
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>> {
-        let aggregates = self.memory().aggregates.get(&family).copied();
-        Ok(aggregates.unwrap_or_default())
+    fn switched(&self) -> Result<ByGeneration<Switched>> {
+        Ok(self.memory().switched.clone())
     }
 
     fn wait_for_packets(&self) {}
@@ -422,42 +407,9 @@ impl PolicyTables for Shared {
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::NewSources(window));
-        memory.new_sources = window;
-        Ok(())
-    }
-
-    fn new_sources(&self) -> Result<ByGeneration<Budget>> {
-        Ok(self.memory().new_sources)
-    }
-
-    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::Tunnels(tunnels));
-        memory.tunnels = tunnels;
-        Ok(())
-    }
-
-    fn tunnels(&self) -> Result<ByGeneration<Tunnels>> {
-        Ok(self.memory().tunnels)
-    }
-
     /// No packets arrive here.
     fn new_sources_taken(&self) -> Result<Taken> {
         Ok(Taken::default())
-    }
-
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::InterfaceRules(rules.clone()));
-        memory.interface_rules = rules;
-        Ok(())
-    }
-
-    fn interface_rules(&self) -> Result<InterfaceRules> {
-        Ok(self.memory().interface_rules.clone())
     }
 
     fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
@@ -497,17 +449,6 @@ impl LeaseTables for Shared {
 }
 
 impl ChallengeTables for Shared {
-    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::Challenge(Box::new(rules)));
-        memory.challenge = rules;
-        Ok(())
-    }
-
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>> {
-        Ok(self.memory().challenge)
-    }
-
     fn challenge_taken(&self) -> Result<challenge::Taken> {
         Ok(self.memory().challenge_taken)
     }

@@ -6,22 +6,19 @@ use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Instant, Limit, Policy, Record, Refusals, Settings,
     Verification,
-    aggregate::Aggregates,
     challenge::{self, Verified},
     compact::Region,
     detected::{Filter, Tally},
     features::Features,
     generation::ByGeneration,
-    interface::InterfaceRule,
     layout::{Counter, POLICIES_MAX},
     lease::{Demand, Lease},
-    new_sources::{Budget, Taken},
-    parse::Tunnels,
+    new_sources::Taken,
     source::LogKey,
 };
 use ratelimit_core::{
-    class_tables::ClassTables, config::Interface, ip_family::IpFamily, log_size::LogSize,
-    prefix::Prefix,
+    class_tables::ClassTables, compile::Switched, config::Interface, ip_family::IpFamily,
+    log_size::LogSize, prefix::Prefix,
 };
 
 use super::{Entry, LogRow, Result, ScanPosition, SlotRow, SourceRow};
@@ -68,9 +65,6 @@ pub trait ListTables {
     fn count_entries(&self, family: IpFamily) -> Option<u64>;
 }
 
-/// The rules of interfaces, by name.
-pub type InterfaceRules = BTreeMap<String, ByGeneration<InterfaceRule>>;
-
 /// Policies, classes, and settings for all packets.
 pub trait PolicyTables {
     /// Writes a policy.
@@ -91,15 +85,12 @@ pub trait PolicyTables {
     /// Returns elements of the class arrays in a range of indices.
     fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>>;
 
-    /// Sets the wider prefixes of a family with limits, each generation atomically.
-    fn set_aggregates(
-        &mut self,
-        family: IpFamily,
-        aggregates: ByGeneration<Aggregates>,
-    ) -> Result<()>;
+    /// Writes the tables with a value for each generation, each of them atomically. Interfaces
+    /// without a rule have none.
+    fn set_switched(&mut self, switched: &ByGeneration<Switched>) -> Result<()>;
 
-    /// Returns the wider prefixes of a family with limits.
-    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>>;
+    /// Returns these tables.
+    fn switched(&self) -> Result<ByGeneration<Switched>>;
 
     /// Waits for all packets that are under way. Whatever only these could reach may then be
     /// overwritten.
@@ -142,26 +133,8 @@ pub trait PolicyTables {
     /// Returns the end of pass-all.
     fn pass_all_until(&self) -> Result<Instant>;
 
-    /// Sets the budget for new sources on each CPU, which the settings enable.
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<()>;
-
-    /// Returns the budget for new sources.
-    fn new_sources(&self) -> Result<ByGeneration<Budget>>;
-
     /// Returns the used part of the budget for new sources.
     fn new_sources_taken(&self) -> Result<Taken>;
-
-    /// Sets the tunnels that are looked into.
-    fn set_tunnels(&mut self, tunnels: ByGeneration<Tunnels>) -> Result<()>;
-
-    /// Returns the tunnels that are looked into.
-    fn tunnels(&self) -> Result<ByGeneration<Tunnels>>;
-
-    /// Sets the rules of interfaces, which the settings enable. All other interfaces have none.
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()>;
-
-    /// Returns the rules of all interfaces with a slot.
-    fn interface_rules(&self) -> Result<InterfaceRules>;
 }
 
 /// Restores usage into tables that no program uses yet.
@@ -198,12 +171,6 @@ pub trait LeaseTables {
 
 /// The challenge, and verified sources.
 pub trait ChallengeTables {
-    /// Sets the rules of the challenge, which the settings enable.
-    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>) -> Result<()>;
-
-    /// Returns the rules of the challenge.
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>>;
-
     /// Returns when the challenge is on, and the used part of the budgets that all CPUs share.
     fn challenge_taken(&self) -> Result<challenge::Taken>;
 

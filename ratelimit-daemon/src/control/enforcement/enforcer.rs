@@ -11,7 +11,6 @@ use ratelimit_common::{
     compact::Region,
     features::Features,
     generation::{ByGeneration, Generation},
-    interface::InterfaceRule,
     layout::NODE_POLICIES,
 };
 use ratelimit_core::{
@@ -112,9 +111,9 @@ impl Enforcer {
     /// Returns the indices of the policies that may judge packets.
     fn named(&self) -> HashSet<u32> {
         let settings = self.held.settings;
-        let of_prefixes = self.held.aggregates.values();
+        let of_prefixes = self.held.switched.aggregates.iter();
         let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
-        let of_interfaces = self.held.interfaces.values();
+        let of_interfaces = self.held.switched.interfaces.values();
         let of_interfaces = of_interfaces
             .flat_map(|rule| [rule.policy(), rule.node()])
             .flatten();
@@ -167,11 +166,6 @@ impl Enforcer {
     ) -> datapath::Result<Tables> {
         let settings = self.datapath.settings()?;
         let generation = settings.generation();
-        let mut aggregates = BTreeMap::new();
-        for family in IpFamily::ALL {
-            let both = self.datapath.aggregates(family)?;
-            aggregates.insert(family, *both.of(generation));
-        }
         self.generation = generation;
         let retired = self.held.retired.clone();
         let (retired, policies) = policies
@@ -181,27 +175,12 @@ impl Enforcer {
             policies,
             retired,
             classes,
-            aggregates,
             pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
-            new_sources: *self.datapath.new_sources()?.of(generation),
-            tunnels: *self.datapath.tunnels()?.of(generation),
-            challenge: *self.datapath.challenge()?.of(generation),
-            interfaces: self.read_interfaces(generation)?,
+            switched: self.datapath.switched()?.of(generation).clone(),
             // The generation is compared separately.
             settings: settings.in_generation(Generation::First),
         })
-    }
-
-    fn read_interfaces(
-        &self,
-        generation: Generation,
-    ) -> datapath::Result<BTreeMap<String, InterfaceRule>> {
-        let rules = self.datapath.interface_rules()?.into_iter();
-        let rules = rules.map(|(name, both)| (name, *both.of(generation)));
-        Ok(rules
-            .filter(|(_, rule)| *rule != InterfaceRule::default())
-            .collect())
     }
 
     fn take_entries(&mut self, entries: Vec<(Prefix, Entry)>) {
@@ -386,11 +365,7 @@ impl Enforcer {
     /// changed one after the other.
     fn needs_atomic_change(&self, changes: &Changes, wanted: &Tables) -> bool {
         let settings = wanted.settings != self.held.settings;
-        self.held.aggregates != wanted.aggregates
-            || self.held.new_sources != wanted.new_sources
-            || self.held.tunnels != wanted.tunnels
-            || self.held.challenge != wanted.challenge
-            || self.held.interfaces != wanted.interfaces
+        self.held.switched != wanted.switched
             || (settings && !changes.is_empty())
             || atomic_change::is_nested(changes, &self.entries)
     }

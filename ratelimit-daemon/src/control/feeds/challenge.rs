@@ -162,7 +162,7 @@ impl Challenge {
 
 /// Has SYN-ACKs advertise the options that listeners keep now, and returns why that failed.
 fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Option<String> {
-    let rules = state.enforcer.held().challenge;
+    let rules = state.enforcer.held().switched.challenge;
     if !rules.asks_listeners() || rules.listener_options() == options {
         return None;
     }

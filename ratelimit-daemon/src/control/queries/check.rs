@@ -251,7 +251,7 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
 
 /// Returns the rule of an interface.
 fn rule_of(state: &State, interface: Option<&str>) -> InterfaceRule {
-    let rules = &state.enforcer.held().interfaces;
+    let rules = &state.enforcer.held().switched.interfaces;
     let rule = interface.and_then(|name| rules.get(name));
     rule.copied().unwrap_or_default()
 }
@@ -267,7 +267,7 @@ fn other_interfaces(
     verdict: Verdict,
     now: Instant,
 ) -> Vec<InterfaceVerdict> {
-    let rules = state.enforcer.held().interfaces.iter();
+    let rules = state.enforcer.held().switched.interfaces.iter();
     let rules = rules.filter(|_| interface.is_none());
     let verdicts = rules.map(|(name, rule)| {
         let way = Way { rule: *rule, ..way };

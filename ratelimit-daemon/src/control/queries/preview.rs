@@ -234,8 +234,7 @@ impl Tables for Preview<'_> {
 
 impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     fn aggregates(&self) -> Aggregates {
-        let aggregates = &self.enforcer.held().aggregates;
-        aggregates.get(&A::IP_FAMILY).copied().unwrap_or_default()
+        self.enforcer.held().switched.aggregates[A::IP_FAMILY as usize]
     }
 
     fn may_have_lease(&self, _: &A) -> bool {
@@ -313,7 +312,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
 /// Spends no budget and changes no threshold: a source is challenged if it currently would be.
 impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
     fn rules(&self) -> Option<&challenge::Rules> {
-        Some(&self.enforcer.held().challenge)
+        Some(&self.enforcer.held().switched.challenge)
     }
 
     fn takes(&self, _: challenge::Shared, _: Instant) -> bool {
@@ -395,7 +394,7 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
             tables: self.tables,
             logs: None,
         };
-        let budget = self.enforcer.held().new_sources;
+        let budget = self.enforcer.held().switched.new_sources;
         budget.take_one(&taken, arrival.at)
     }
 }

@@ -196,7 +196,9 @@ impl Compiled {
     }
 
     fn tables_of(&self, policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> Tables {
-        let tables = compile::tables(policies, classes, intent, self.online_cpus);
+        let mut tables = compile::tables(policies, classes, intent, self.online_cpus);
+        let options = syncookies::listener_options(&intent.config);
+        tables.switched.challenge = tables.switched.challenge.with_listener_options(options);
         let pass_all = intent.pass_all();
         let clock = choose_clock(intent, self.coarse_tick, policies);
         Tables {
@@ -204,9 +206,6 @@ impl Compiled {
                 .sampling(tables.settings.has_samples() || self.samples)
                 .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
             pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),
-            challenge: tables
-                .challenge
-                .with_listener_options(syncookies::listener_options(&intent.config)),
             retired: self.unsettled.retired.clone(),
             ..tables
         }

@@ -7,9 +7,9 @@ use ratelimit_common::{features::Features, layout::INTERFACES_MAX};
 use ratelimit_core::config::{Interface, Mode};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
-use super::Kernel;
+use super::{Kernel, rule_of};
 use crate::{
-    datapath::{Attachments, PolicyTables},
+    datapath::Attachments,
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
     loader::{Attachment, InterfacePlan, PinnedLink},
 };
@@ -124,7 +124,7 @@ impl Attachments for Kernel {
             (name, port)
         });
         self.ports = others.into_iter().chain(renamed).collect();
-        self.set_interface_rules(self.rules.clone())?;
+        self.write_rules()?;
         Ok(names)
     }
 
@@ -253,8 +253,8 @@ impl Kernel {
             None => self.look(name)?.program.and_then(|program| program.on),
         };
         let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-        let rule = self.rules.get(name).copied().unwrap_or_default();
-        self.interface_rules.set(plan.slot, rule)?;
+        self.interface_rules
+            .set(plan.slot, rule_of(&self.rules, name))?;
         let attachment = self.loader()?.attach(&plan)?;
         let port = Port {
             slot: plan.slot,

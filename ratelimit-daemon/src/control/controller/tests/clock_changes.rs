@@ -112,14 +112,10 @@ impl Lab {
                 }
                 Write::Settings(new) => settings = *new,
                 Write::Classes(_)
-                | Write::Aggregates(..)
+                | Write::Switched(_)
                 | Write::Total(_)
                 | Write::Region(_)
-                | Write::CopiedRegion(..)
-                | Write::Challenge(_)
-                | Write::NewSources(_)
-                | Write::Tunnels(_)
-                | Write::InterfaceRules(_) => {}
+                | Write::CopiedRegion(..) => {}
             }
             let entries = entries
                 .values()

@@ -15,10 +15,10 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
     };
     let mut lab = Lab::new(config());
     for new_sources in [Some(budget), None] {
-        let (mut settings, mut window) = {
+        let (mut settings, mut switched) = {
             let mut memory = lab.memory();
             memory.writes.clear();
-            (memory.settings, memory.new_sources)
+            (memory.settings, memory.switched.clone())
         };
         let config = Config {
             new_sources,
@@ -28,17 +28,17 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
         for write in &lab.memory().writes {
             if let Write::Settings(new) = write {
                 settings = *new;
-            } else if let Write::NewSources(new) = write {
-                window = *new;
+            } else if let Write::Switched(new) = write {
+                switched.clone_from(new);
             } else {
                 continue;
             }
-            let in_force = *window.of(settings.generation());
+            let in_force = switched.of(settings.generation()).new_sources;
             let is_there = in_force != Budget::default();
             assert!(is_there || !settings.has_new_sources(), "{write:?}");
         }
         assert_eq!(settings.has_new_sources(), new_sources.is_some());
-        let in_force = *window.of(settings.generation());
+        let in_force = switched.of(settings.generation()).new_sources;
         assert_eq!(in_force == Budget::default(), new_sources.is_none());
     }
 }

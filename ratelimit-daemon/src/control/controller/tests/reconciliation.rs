@@ -7,6 +7,8 @@ use ratelimit_common::{
     new_sources::Budget,
 };
 
+use ratelimit_core::compile::Switched;
+
 use super::*;
 use crate::control::{Kind, Reconciliation};
 
@@ -76,7 +78,10 @@ fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
         memory.detection_limit = BanBudgets::default();
         let budget = Budget::new(7.try_into().unwrap(), Duration::from_secs(1), 1).unwrap();
-        memory.new_sources = ByGeneration::both(budget);
+        memory.switched = memory.switched.map(|tables| Switched {
+            new_sources: budget,
+            ..tables.clone()
+        });
     });
 }
 
@@ -88,7 +93,7 @@ fn aggregates_that_somebody_took_out_are_put_back() {
         limits: vec![limit(5)],
     }];
     check_of(config, Kind::Aggregate, 1, |memory| {
-        memory.aggregates.clear();
+        memory.switched = ByGeneration::default();
     });
 }
 
@@ -241,8 +246,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
             entries,
             policies,
             memory.settings.in_generation(Generation::First),
-            memory.aggregates.clone(),
-            (memory.detection_limit, memory.new_sources),
+            (memory.detection_limit, memory.switched.clone()),
             prefix_filters,
         )
     };

@@ -131,12 +131,8 @@ impl Site {
                 }
                 Write::Entry(..)
                 | Write::Classes(_)
-                | Write::Aggregates(..)
+                | Write::Switched(_)
                 | Write::Total(_)
-                | Write::NewSources(_)
-                | Write::Tunnels(_)
-                | Write::InterfaceRules(_)
-                | Write::Challenge(_)
                 | Write::Settings(_) => {}
             }
         }

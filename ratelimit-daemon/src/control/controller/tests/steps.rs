@@ -9,22 +9,18 @@
 
 use std::{env, fmt::Write as _};
 
-use ratelimit_common::{
-    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, challenge,
-    new_sources::Budget, parse::Tunnels,
-};
+use ratelimit_common::{Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, challenge};
 use ratelimit_core::{
     class::Match,
     class_tables::ClassTables,
-    compile::Compiled,
+    compile::{Compiled, Switched},
     config::NodeConfig,
-    ip_family::IpFamily,
     limit::{Algorithm, LimitSpec},
     memory_tables::MemoryTables,
 };
 
 use super::{history::slow, lists::with_file, *};
-use crate::datapath::{InterfaceRules, Write};
+use crate::datapath::Write;
 
 /// The default number of pairs of configurations.
 const PAIRS: u64 = 3;
@@ -184,11 +180,7 @@ pub(super) struct State {
     entries: BTreeMap<Prefix, Entry>,
     settings: Settings,
     classes: ClassTables,
-    aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
-    new_sources: ByGeneration<Budget>,
-    tunnels: ByGeneration<Tunnels>,
-    challenge: ByGeneration<challenge::Rules>,
-    interface_rules: InterfaceRules,
+    switched: ByGeneration<Switched>,
     sets: Option<u32>,
 }
 
@@ -201,11 +193,7 @@ impl State {
             entries: memory.entries.clone(),
             settings: memory.settings,
             classes: memory.classes.clone(),
-            aggregates: memory.aggregates.clone(),
-            new_sources: memory.new_sources,
-            tunnels: memory.tunnels,
-            challenge: memory.challenge,
-            interface_rules: memory.interface_rules.clone(),
+            switched: memory.switched.clone(),
             sets: memory.table_sets,
         }
     }
@@ -216,11 +204,7 @@ impl State {
             entries: self.entries.clone(),
             settings: self.settings,
             classes: self.classes.clone(),
-            aggregates: self.aggregates.clone(),
-            new_sources: self.new_sources,
-            tunnels: self.tunnels,
-            challenge: self.challenge,
-            interface_rules: self.interface_rules.clone(),
+            switched: self.switched.clone(),
             table_sets: self.sets,
             ..Memory::default()
         }
@@ -241,13 +225,7 @@ impl State {
                 self.entries.remove(prefix);
             }
             Write::Classes(classes) => self.classes = (**classes).clone(),
-            Write::Aggregates(family, aggregates) => {
-                self.aggregates.insert(*family, *aggregates);
-            }
-            Write::NewSources(window) => self.new_sources = *window,
-            Write::Tunnels(tunnels) => self.tunnels = *tunnels,
-            Write::Challenge(rules) => self.challenge = **rules,
-            Write::InterfaceRules(rules) => self.interface_rules.clone_from(rules),
+            Write::Switched(switched) => self.switched.clone_from(switched),
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
             Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
@@ -270,26 +248,24 @@ impl State {
         let policies =
             (0..count).map(|index| self.policies.get(&index).copied().unwrap_or_default());
         let masks = (Ipv4::new([0xff; 4]), Ipv6::new([0xff; 16]));
-        let rule = self.interface_rules.get("eth0");
-        let rule = rule.map(|rule| *rule.of(generation)).unwrap_or_default();
+        let switched = self.switched.of(generation);
+        let rule = switched.interfaces.get("eth0").copied();
+        let rule = rule.unwrap_or_default();
         let settings = if self.settings.has_interfaces() {
             self.settings.on(rule)
         } else {
             self.settings
         };
         let tables = MemoryTables::new(settings, policies.collect(), masks);
-        let mut tables = tables.with_tunnels(*self.tunnels.of(generation));
+        let mut tables = tables.with_tunnels(switched.tunnels);
         if let Some(sets) = self.sets {
             tables = tables.compact(sets, [3, 5]);
         }
         tables.classes = self.classes.clone();
-        let [ipv4, ipv6] = IpFamily::ALL.map(|family| {
-            let both = self.aggregates.get(&family).copied().unwrap_or_default();
-            *both.of(generation)
-        });
+        let [ipv4, ipv6] = switched.aggregates;
         tables.set_aggregates(ipv4, ipv6);
-        tables.new_sources = *self.new_sources.of(generation);
-        tables.set_challenge(*self.challenge.of(generation), challenge::Key::default());
+        tables.new_sources = switched.new_sources;
+        tables.set_challenge(switched.challenge, challenge::Key::default());
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry.of(generation));
         }

@@ -34,7 +34,7 @@ fn a_packet_sees_what_was_or_what_will_be() {
         place(&|it| is_of(it, before.union(udp))),
         place(&|it| matches!(it, Write::Policy(..))),
         place(&|it| matches!(it, Write::Entry(..))),
-        place(&|it| matches!(it, Write::Aggregates(..))),
+        place(&|it| matches!(it, Write::Switched(_))),
         place(&|it| *it == Write::Total(node.slot())),
         place(&|it| *it == Write::Settings(settings)),
         last(&|it| matches!(it, Write::Entry(..))),
@@ -172,15 +172,10 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     let tables = |lab: &Lab| {
         let memory = lab.memory();
-        let (aggregates, settings) = (memory.aggregates.clone(), memory.settings);
-        let aggregates: BTreeMap<_, _> = aggregates
-            .into_iter()
-            .filter(|(_, levels)| levels.of(settings.generation()).get(0).is_some())
-            .collect();
         (
             memory.classes.clone(),
-            aggregates,
-            settings,
+            memory.switched.of(memory.settings.generation()).clone(),
+            memory.settings,
             memory.entries.clone(),
         )
     };

@@ -126,11 +126,7 @@ impl Enforcer {
         self.generation = next;
         self.held.settings = settings;
         if let Some(wanted) = wanted {
-            self.held.aggregates.clone_from(&wanted.aggregates);
-            self.held.new_sources = wanted.new_sources;
-            self.held.tunnels = wanted.tunnels;
-            self.held.challenge = wanted.challenge;
-            self.held.interfaces.clone_from(&wanted.interfaces);
+            self.held.switched.clone_from(&wanted.switched);
         }
         self.datapath.wait_for_packets();
         let answer = self
@@ -148,28 +144,13 @@ impl Enforcer {
     /// interfaces into the other generation: the wanted values, or the current ones if `None`. This
     /// overwrites leftovers of a daemon that died.
     fn write_others(&mut self, wanted: Option<&Tables>) -> datapath::Result<()> {
-        let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
-        for family in IpFamily::ALL {
-            let of = |tables: &Tables| tables.aggregates.get(&family).copied().unwrap_or_default();
-            let both = ByGeneration::both(of(wanted)).with(self.generation, of(held));
-            self.datapath.set_aggregates(family, both)?;
-        }
-        let new_sources = ByGeneration::both(wanted.new_sources);
-        self.datapath
-            .set_new_sources(new_sources.with(self.generation, held.new_sources))?;
-        let tunnels = ByGeneration::both(wanted.tunnels);
-        self.datapath
-            .set_tunnels(tunnels.with(self.generation, held.tunnels))?;
-        let challenge = ByGeneration::both(wanted.challenge);
-        self.datapath
-            .set_challenge(challenge.with(self.generation, held.challenge))?;
-        let names = held.interfaces.keys().chain(wanted.interfaces.keys());
-        let rules = names.map(|name| {
-            let of = |tables: &Tables| tables.interfaces.get(name).copied().unwrap_or_default();
-            let both = ByGeneration::both(of(wanted)).with(self.generation, of(held));
-            (name.clone(), both)
+        let other = wanted.unwrap_or(&self.held);
+        let switched = ByGeneration::each(|generation| {
+            let is_in_force = generation == self.generation;
+            let tables = if is_in_force { &self.held } else { other };
+            tables.switched.clone()
         });
-        self.datapath.set_interface_rules(rules.collect())
+        self.datapath.set_switched(&switched)
     }
 }
 

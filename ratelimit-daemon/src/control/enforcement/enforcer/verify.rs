@@ -118,7 +118,7 @@ impl Enforcer {
             Kind::Class,
             self.held.classes.classes().bits().count_ones() as usize,
         );
-        let levels = self.held.aggregates.values();
+        let levels = self.held.switched.aggregates.iter();
         let levels = levels.flat_map(|family| (0..).map_while(|index| family.get(index)));
         written.set(Kind::Aggregate, levels.count());
         written.set(Kind::Settings, 1);
@@ -138,18 +138,18 @@ impl Enforcer {
                 Kind::Class,
                 usize::from(self.held.classes != actual.classes),
             );
-            let aggregates = IpFamily::ALL
-                .iter()
-                .filter(|family| self.held.aggregates.get(family) != actual.aggregates.get(family));
+            let (held, found) = (&self.held.switched, &actual.switched);
+            let aggregates = held.aggregates.iter().zip(&found.aggregates);
+            let aggregates = aggregates.filter(|(held, found)| held != found);
             different.set(Kind::Aggregate, aggregates.count());
             let settings = [
                 self.held.settings != actual.settings,
                 self.held.pass_all_until != actual.pass_all_until,
                 self.held.detection_limit != actual.detection_limit,
-                self.held.new_sources != actual.new_sources,
-                self.held.tunnels != actual.tunnels,
-                self.held.challenge != actual.challenge,
-                self.held.interfaces != actual.interfaces,
+                held.new_sources != found.new_sources,
+                held.tunnels != found.tunnels,
+                held.challenge != found.challenge,
+                held.interfaces != found.interfaces,
             ];
             let settings = settings.iter().filter(|is_other| **is_other);
             different.set(Kind::Settings, settings.count());
