@@ -26,7 +26,6 @@ use ratelimit_core::{
     counter_slots::Owner,
     intent::{Edit, Intent, Suspended, Target},
     prefix::Prefix,
-    rules::Rules,
 };
 use tracing::{error, info, warn};
 
@@ -108,10 +107,10 @@ pub(crate) struct Noted {
     pub is_behind: bool,
 }
 
-/// The state before a change of configuration.
+/// The state before a change of policies.
 struct Before {
     suspended: BTreeMap<Target, Suspended>,
-    compiled: (Rules, CompiledPolicies),
+    policies: CompiledPolicies,
     /// Whether the new configuration needs other tables.
     renews: bool,
 }
@@ -295,11 +294,10 @@ impl State {
             None => Vec::new(),
         };
         let ending = self.ending_limits(&edits, cause);
-        let before = edits.iter().find(|edit| edit.is_config());
-        let before = before.map(|config| Before {
+        let before = clock.is_some().then(|| Before {
             suspended: self.intent.suspended.clone(),
-            compiled: (self.compiled.rules.clone(), self.compiled.policies_now()),
-            renews: self.needs_other_tables(config),
+            policies: self.compiled.policies_now(),
+            renews: edits.iter().any(|edit| self.needs_other_tables(edit)),
         });
         let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
@@ -319,14 +317,7 @@ impl State {
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
-            // The failed step undid itself in the kernel; this undoes the compiled state.
-            let restored = match before {
-                Some(before) => self.restore(before),
-                None => self
-                    .compile(&reverse, cause)
-                    .and_then(|()| self.enforce(&reverse)),
-            };
-            if let Err(error) = restored {
+            if let Err(error) = self.go_back(&reverse, before) {
                 self.noted.is_behind = true;
                 warn!(error = format!("{error:#}"), "cannot undo a failed change");
             }
@@ -338,7 +329,7 @@ impl State {
         }
         self.forget_removed(&reverse);
         self.enlarge_regions();
-        if before.is_some() {
+        if reverse.iter().any(Edit::is_config) {
             self.retry_suspended(cause == Cause::Rollback);
             if !renews {
                 self.narrow();
@@ -398,19 +389,21 @@ impl State {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Restores the state before a configuration that could not be applied.
-    fn restore(&mut self, before: Before) -> anyhow::Result<()> {
-        self.intent.suspended = before.suspended;
-        let (rules, policies) = before.compiled;
-        self.compiled.restore(rules, policies, &self.enforcer);
-        self.protection.configure(&self.intent.config.protected);
-        let renewed = if before.renews {
-            self.renew_tables().and_then(|()| self.compile_all())
-        } else {
-            Ok(())
-        };
-        let enforced = self.enforce_all();
-        renewed.and(enforced).map(drop)
+    /// Enforces the plan before a failed change. `reverse` led the intent back to it.
+    fn go_back(&mut self, reverse: &[Edit], before: Option<Before>) -> anyhow::Result<()> {
+        let mut renewed = Ok(());
+        if let Some(before) = before {
+            self.intent.suspended = before.suspended;
+            self.compiled.restore(before.policies, &self.enforcer);
+            if before.renews {
+                renewed = self.renew_tables().and_then(|()| self.compile_policies());
+            }
+        }
+        self.compile_rules_of(reverse);
+        let changes = self.changes(reverse);
+        let tables = self.compiled.tables_if(reverse, &self.intent);
+        let enforced = self.enforcer.apply(changes, tables);
+        renewed.and(Ok(enforced?))
     }
 
     /// Returns whether another configuration needs other tables.
@@ -513,20 +506,21 @@ impl State {
         if edits.iter().any(Edit::is_config) {
             let on_trial = cause == Cause::Rollback;
             self.suspension().recompile(on_trial)?;
-            self.compile_rules();
-            return Ok(());
-        }
-        if edits.iter().any(Edit::is_of_policy) {
+        } else if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
+        self.compile_rules_of(edits);
+        Ok(())
+    }
+
+    fn compile_rules_of(&mut self, edits: &[Edit]) {
         if self.is_bulk(edits) {
             self.compile_rules();
-            return Ok(());
+            return;
         }
         for prefix in self.touched(edits) {
             self.compile_prefix(prefix);
         }
-        Ok(())
     }
 
     const fn suspension(&mut self) -> Suspension<'_> {
@@ -625,12 +619,6 @@ impl State {
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         let slots = self.entry_counters.slots();
         self.compiled.compile_prefix(&self.intent, slots, prefix);
-    }
-
-    fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
-        let changes = self.changes(edits);
-        let tables = self.compiled.tables_if(edits, &self.intent);
-        Ok(self.enforcer.apply(changes, tables)?)
     }
 
     /// Brings the whole datapath to the compiled state, and returns the number of differences.

@@ -657,49 +657,17 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Restores the state before a failed change. What fails now is repaired when the tables are
-    /// compared.
+    /// Enforces the plan before a failed change. New entries go first, as the table may be full.
+    /// What fails now is repaired when the tables are compared.
     fn restore(&mut self, entries: Changes, tables: Option<Tables>) {
-        let settings = tables.as_ref().map_or(self.held.settings, |it| it.settings);
-        let mut answers = vec![
-            self.change_settings(settings),
-            self.try_change(entries),
-            self.settle(),
-        ];
-        if let Some(tables) = tables {
-            answers.extend([
-                self.change_detection_limit(tables.detection_limit),
-                self.change_pass_all_until(tables.pass_all_until),
-                self.restore_policies(&tables),
-                self.change_classes(tables.classes),
-            ]);
+        let tables = tables.map(|mut tables| {
+            // Usage that moved to a smaller region stays there.
+            tables.retired.extend(self.held.retired.clone());
+            tables
+        });
+        let answer = self.try_change(entries);
+        if let Err(error) = answer.and_then(|()| self.try_apply(Changes::new(), tables)) {
+            self.doubt(&error);
         }
-        for error in answers.into_iter().filter_map(Result::err) {
-            self.is_in_doubt = true;
-            tracing::error!(%error, "cannot undo a failed change");
-        }
-    }
-
-    /// Removes the policies of a failed change, whose regions contain no usage. Policies that had
-    /// returned are retired again.
-    fn restore_policies(&mut self, before: &Tables) -> datapath::Result<()> {
-        let held = self.held.policies.clone();
-        let mut new = held
-            .into_iter()
-            .filter(|(index, _)| !before.policies.contains_key(index))
-            .peekable();
-        if new.peek().is_some() {
-            // A packet may have read an entry that names one of them.
-            self.datapath.wait_for_packets();
-        }
-        for (index, policy) in new {
-            self.held.policies.remove(&index);
-            if before.retired.get(&index) == Some(&policy) {
-                self.held.retired.insert(index, policy);
-            } else {
-                self.datapath.set_policy(index, &Policy::default())?;
-            }
-        }
-        Ok(())
     }
 }

@@ -103,9 +103,8 @@ impl Compiled {
         (self.policies, self.classes) = (policies, classes);
     }
 
-    /// Restores everything, if `enforcer` is also back in its previous state.
-    pub fn restore(&mut self, rules: Rules, policies: CompiledPolicies, enforcer: &Enforcer) {
-        self.rules = rules;
+    /// Restores policies and classes, if `enforcer` is also back in its previous state.
+    pub fn restore(&mut self, policies: CompiledPolicies, enforcer: &Enforcer) {
         self.restore_policies(policies);
         self.unsettled = Unsettled {
             retired: enforcer.held().retired.clone(),
