@@ -42,6 +42,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     num::NonZeroU32,
+    ops::{Deref, DerefMut},
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
     thread,
@@ -56,7 +57,7 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{
-        AllowRequest, Ban, BanRequest, Changed, Check, LimitRequest, LimitTarget, Origin,
+        AllowRequest, Ban, BanRequest, Changed, Check, Event, LimitRequest, LimitTarget, Origin,
         PrefixesRequest, Refused,
     },
     class::{Catalogue, Match},
@@ -159,7 +160,7 @@ fn a_ban_that_has_ended_is_forgotten_and_a_longer_one_takes_its_place() {
     lab.ban(&["192.0.2.2"], Some(0.01)).unwrap();
     lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
     thread::sleep(Duration::from_millis(20));
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.listed_bans().len(), 1);
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
@@ -170,10 +171,7 @@ fn the_ban_of_a_wide_prefix_reaches_the_entries_inside() {
     lab.limit(Some("10.1.0.0/16"), 5).unwrap();
     lab.ban(&["10.0.0.0/8"], None).unwrap();
     assert!(lab.is_banned("10.1.0.0/16"));
-    let request = PrefixesRequest {
-        prefixes: vec![prefix("10.0.0.0/8"), prefix("172.16.0.1")],
-    };
-    let changed = lab.controller.unban(request, "root").unwrap();
+    let changed = lab.unban(&["10.0.0.0/8", "172.16.0.1"]).unwrap();
     assert_eq!(
         (changed.removed, changed.absent),
         (1, vec![prefix("172.16.0.1")])
@@ -205,7 +203,7 @@ fn an_empty_list_is_not_taken_for_anything() {
     };
     lab.ban(&[], None).unwrap_err();
     lab.controller.unban(none(), "root").unwrap_err();
-    lab.controller.disallow(none(), "root").unwrap_err();
+    lab.disallow(none(), "root").unwrap_err();
     assert_eq!(lab.listed_bans().len(), 1);
 }
 
@@ -217,13 +215,9 @@ fn runtime_limits_hold_over_those_of_the_configuration_until_they_are_removed() 
     assert_eq!((configured, lab.policy_amount("203.0.113.7")), (50, 77));
     lab.restart();
     assert_eq!(lab.policy_amount("203.0.113.7"), 77);
-    let target = LimitTarget {
-        destination: None,
-        prefix: Some(prefix("203.0.113.0/24")),
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
+    lab.unlimit(Some("203.0.113.0/24")).unwrap();
     assert_eq!(lab.policy_amount("203.0.113.7"), 50);
-    lab.controller.remove_limits(target, "root").unwrap_err();
+    lab.unlimit(Some("203.0.113.0/24")).unwrap_err();
 }
 
 #[test]
@@ -233,7 +227,7 @@ fn the_default_policy_is_changed_by_one_word() {
     lab.limit(None, 9).unwrap();
     assert_eq!(lab.policy_amount("192.0.2.1"), 9);
     assert_eq!(lab.entries(), entries);
-    let origin = queries::limits(&lab.controller.state)
+    let origin = queries::limits(&lab.state)
         .into_iter()
         .find(|policy| policy.name == "default")
         .unwrap()
@@ -257,7 +251,7 @@ fn a_prefix_that_the_configuration_allows_is_not_taken_off_by_hand() {
     let request = PrefixesRequest {
         prefixes: vec![prefix("192.0.2.10")],
     };
-    let refused = lab.controller.disallow(request, "root").unwrap_err();
+    let refused = lab.disallow(request, "root").unwrap_err();
     assert!(refused.error.contains("configuration"), "{}", refused.error);
 }
 
@@ -322,8 +316,22 @@ struct Lab {
     scanner: Scanner,
     memory: Arc<Mutex<Memory>>,
     config: Config,
-    state: TempDir,
+    directory: TempDir,
     protected: Protected,
+}
+
+impl Deref for Lab {
+    type Target = Controller;
+
+    fn deref(&self) -> &Controller {
+        &self.controller
+    }
+}
+
+impl DerefMut for Lab {
+    fn deref_mut(&mut self) -> &mut Controller {
+        &mut self.controller
+    }
 }
 
 impl Lab {
@@ -332,18 +340,18 @@ impl Lab {
     }
 
     fn protecting(config: Config, protected: Protected) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        Self::over(Memory::default(), state, config, protected)
+        let directory = tempfile::tempdir().unwrap();
+        Self::over(Memory::default(), directory, config, protected)
     }
 
-    fn over(memory: Memory, state: TempDir, config: Config, protected: Protected) -> Self {
+    fn over(memory: Memory, directory: TempDir, config: Config, protected: Protected) -> Self {
         let memory = Arc::new(Mutex::new(memory));
         Self {
-            controller: controller(&config, &memory, &state, &protected),
+            controller: controller(&config, &memory, &directory, &protected),
             scanner: Scanner::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
-            state,
+            directory,
             protected,
         }
     }
@@ -361,7 +369,14 @@ impl Lab {
 
     /// The same where policies that are the same may change places.
     fn start_again(&mut self) {
-        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        let Self {
+            config,
+            memory,
+            directory,
+            protected,
+            ..
+        } = self;
+        self.controller = controller(config, memory, directory, protected);
     }
 
     fn ban(&mut self, prefixes: &[&str], seconds: Option<f64>) -> Result<Changed, Refused> {
@@ -376,13 +391,28 @@ impl Lab {
         self.controller.ban(request, "root")
     }
 
+    fn unban(&mut self, prefixes: &[&str]) -> Result<Changed, Refused> {
+        let prefixes = prefixes.iter().map(|text| prefix(text)).collect();
+        let request = PrefixesRequest { prefixes };
+        self.controller.unban(request, "root")
+    }
+
+    fn allow(&mut self, text: &str, seconds: Option<f64>) -> Result<Changed, Refused> {
+        let request = AllowRequest {
+            prefixes: vec![prefix(text)],
+            seconds,
+            ..AllowRequest::default()
+        };
+        self.controller.allow(request, "root")
+    }
+
     /// Puts another configuration in force, as a reload does, and compares with what `rlctl reload
     /// --dry-run` says before.
     fn replace(&mut self, config: Config) -> Result<Vec<String>, Refused> {
-        let paths = self.controller.state.intent.config.paths.clone();
+        let paths = self.state.intent.config.paths.clone();
         let config = Config { paths, ..config };
         let announced = self.diff(config.clone());
-        let changes = self.controller.replace_checked(config)?;
+        let changes = self.replace_checked(config)?;
         assert_eq!(announced.unwrap(), changes);
         Ok(changes)
     }
@@ -407,8 +437,12 @@ impl Lab {
         queries::all_bans(&self.controller)
     }
 
+    fn events(&self) -> Vec<Arc<Event>> {
+        self.state.reports.journal.kept()
+    }
+
     fn edit(&mut self, edits: &[Edit]) {
-        self.controller.state.apply(edits, Cause::Origin).unwrap();
+        self.state.apply(edits, Cause::Origin).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
@@ -421,7 +455,15 @@ impl Lab {
             limits: vec![limit],
             ..LimitRequest::default()
         };
-        self.controller.set_limits(request, "root")
+        self.set_limits(request, "root")
+    }
+
+    fn unlimit(&mut self, target: Option<&str>) -> Result<Changed, Refused> {
+        let target = LimitTarget {
+            destination: None,
+            prefix: target.map(prefix),
+        };
+        self.remove_limits(target, "root")
     }
 
     fn check(&self, address: &str, action: &str, reason: &str, rule: Option<&str>, policy: &str) {

@@ -22,21 +22,21 @@ fn an_attack_is_reported_while_it_continues_and_counted() {
         began: vec![attack.clone()],
         ..Step::default()
     };
-    lab.controller.note_attacks(&step, vec![attack.clone()]);
-    let reported = lab.controller.status().attacks;
+    lab.note_attacks(&step, vec![attack.clone()]);
+    let reported = lab.status().attacks;
     assert_eq!(reported.len(), 1);
     assert_eq!(reported[0].subject, "from 192.0.2.1");
     assert_eq!(
-        lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
+        lab.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
     let over = Step {
         ended: vec![attack],
         ..Step::default()
     };
-    lab.controller.note_attacks(&over, vec![]);
-    assert_eq!(lab.controller.status().attacks, []);
-    let events = lab.controller.state.reports.journal.kept();
+    lab.note_attacks(&over, vec![]);
+    assert_eq!(lab.status().attacks, []);
+    let events = lab.events();
     let events: Vec<&What> = events.iter().map(|event| &event.what).collect();
     assert!(
         matches!(
@@ -45,7 +45,7 @@ fn an_attack_is_reported_while_it_continues_and_counted() {
         "{events:?}"
     );
     assert_eq!(
-        lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
+        lab.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
 }
@@ -53,12 +53,10 @@ fn an_attack_is_reported_while_it_continues_and_counted() {
 #[test]
 fn a_source_is_banned_where_the_rule_says_so() {
     let mut lab = Lab::new(answering(Answer::Observe));
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     assert_eq!(lab.bans(), []);
     let mut lab = Lab::new(answering(Answer::Ban));
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
+    lab.blame(&["192.0.2.1", "198.51.100.0/24"]);
     let expected = [(prefix("192.0.2.1"), 600), (prefix("198.51.100.0/24"), 600)];
     assert_eq!(lab.bans(), expected);
     let ban = &lab.listed_bans()[0];
@@ -100,8 +98,8 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 ..config()
             });
             let answered = |lab: &mut Lab, step| {
-                lab.controller.note_attacks(&step, vec![]);
-                lab.bans().len() + lab.controller.status().limited
+                lab.note_attacks(&step, vec![]);
+                lab.bans().len() + lab.status().limited
             };
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             {
@@ -146,7 +144,7 @@ fn what_is_allowed_protected_or_too_wide_is_not_bans() {
         "203.0.113.0/24",
         "198.51.0.0/16",
     ];
-    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    lab.blame(&blamed);
     assert_eq!(lab.bans(), []);
 }
 
@@ -155,11 +153,9 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
     let mut config = answering(Answer::Ban);
     config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config);
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     // A banned source takes no room.
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2", "192.0.2.3"]), vec![]);
+    lab.blame(&["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     assert_eq!(lab.bans().len(), 2);
 }
 
@@ -172,7 +168,7 @@ fn policies_and_attacks_share_the_bans_of_a_minute() {
     // The kernel bans, and the daemon does not know of it.
     assert!(lab.take_ban(Verification::Unverified));
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
-    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    lab.blame(&blamed);
     assert_eq!(lab.bans().len(), 2);
     assert!(
         !lab.take_ban(Verification::Unverified),
@@ -190,9 +186,9 @@ fn forged_sources_use_up_nothing_of_what_there_is_for_verified_ones() {
         for second in 0..4 {
             let forged: Vec<_> = (0..100).map(|at| format!("192.0.{second}.{at}")).collect();
             let forged: Vec<_> = forged.iter().map(String::as_str).collect();
-            lab.controller.note_attacks(&blaming(&forged), vec![]);
+            lab.blame(&forged);
         }
-        let answered = lab.bans().len() + lab.controller.status().limited;
+        let answered = lab.bans().len() + lab.status().limited;
         assert_eq!(answered, 3);
         assert!(!lab.take_ban(Verification::Unverified));
         lab.restart_with(config);
@@ -210,7 +206,7 @@ fn a_restart_gives_no_bans_back() {
     assert!(lab.take_ban(Verification::Unverified));
     lab.restart_with(config);
     let blamed = ["192.0.2.1", "192.0.2.2"];
-    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    lab.blame(&blamed);
     assert_eq!(lab.bans().len(), 1);
 }
 
@@ -220,10 +216,9 @@ fn in_a_dry_run_nothing_is_banned_or_limited() {
         let mut config = answering(answer);
         config.observe = true;
         let mut lab = Lab::new(config);
-        lab.controller
-            .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+        lab.blame(&["192.0.2.1"]);
         assert_eq!(lab.bans(), []);
-        assert_eq!(lab.controller.status().limited, 0);
+        assert_eq!(lab.status().limited, 0);
     }
 }
 
@@ -238,8 +233,7 @@ fn the_kernel_samples_while_something_is_looked_for() {
 #[test]
 fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     let mut lab = Lab::new(answering(Answer::Limit));
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     assert_eq!(lab.bans(), []);
     let check = lab.checked("192.0.2.1");
     let reported = check.limited.unwrap();
@@ -256,23 +250,22 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
         ["5 packets per 1s"]
     );
     // Reported twice, it is limited once.
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let snapshot = lab.controller.snapshot(Sources::default()).unwrap();
+    lab.blame(&["192.0.2.1"]);
+    let snapshot = lab.snapshot(Sources::default()).unwrap();
     assert_eq!(snapshot.limited[&Kind::HeavyHitter], 1);
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
     assert!(lab.checked("192.0.2.1").limited.is_some());
-    let mut row = lab.controller.state.intent.limited()[&prefix("192.0.2.1")].clone();
+    let mut row = lab.state.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
-    lab.controller.state.apply(&[over], Cause::Origin).unwrap();
-    lab.controller.tick();
+    lab.edit(&[over]);
+    lab.tick();
     assert_eq!(
         lab.checked("192.0.2.1").limits,
         lab.checked("192.0.2.2").limits
     );
-    assert_eq!(lab.controller.status().limited, 0);
+    assert_eq!(lab.status().limited, 0);
 }
 
 #[test]
@@ -283,38 +276,25 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
         limits: vec![limit(2)],
         ..LimitRequest::default()
     };
-    lab.controller
-        .set_limits(strict("198.51.100.0/24"), "root")
-        .unwrap();
-    lab.controller.note_attacks(
-        &blaming(&["198.51.100.7", "203.0.113.0/24", "203.0.113.9"]),
-        vec![],
-    );
+    lab.set_limits(strict("198.51.100.0/24"), "root").unwrap();
+    lab.blame(&["198.51.100.7", "203.0.113.0/24", "203.0.113.9"]);
     let further = "5 packets per 1s";
     assert_eq!(
         texts(&lab, "198.51.100.7"),
         [&limit(2).to_string(), further]
     );
     // The wider one comes later, and a runtime limit beneath both.
-    lab.controller
-        .set_limits(strict("203.0.113.0/24"), "root")
-        .unwrap();
+    lab.set_limits(strict("203.0.113.0/24"), "root").unwrap();
     for source in ["203.0.113.9", "203.0.113.10"] {
         assert_eq!(texts(&lab, source), [&limit(2).to_string(), further]);
     }
     // A source with a narrower policy keeps it.
-    lab.controller
-        .set_limits(strict("203.0.113.11"), "root")
-        .unwrap();
+    lab.set_limits(strict("203.0.113.11"), "root").unwrap();
     assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
     assert_eq!(lab.checked("203.0.113.11").limited, None);
     assert!(lab.checked("203.0.113.10").limited.is_some());
-    assert_eq!(lab.controller.state.enforce_all().unwrap(), 0);
-    let target = LimitTarget {
-        destination: None,
-        prefix: Some(prefix("198.51.100.7")),
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
+    assert_eq!(lab.state.enforce_all().unwrap(), 0);
+    lab.unlimit(Some("198.51.100.7")).unwrap();
     assert_eq!(texts(&lab, "198.51.100.7"), [limit(2).to_string()]);
 }
 
@@ -322,14 +302,9 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
 fn limits_of_a_user_and_of_detection_that_go_at_once_are_one_event() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.limit(Some("192.0.2.1"), 2).unwrap();
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let target = LimitTarget {
-        destination: None,
-        prefix: Some(prefix("192.0.2.1")),
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
-    let events = lab.controller.state.reports.journal.kept();
+    lab.blame(&["192.0.2.1"]);
+    lab.unlimit(Some("192.0.2.1")).unwrap();
+    let events = lab.events();
     let removed = events.iter().map(|event| &event.what);
     let removed = removed.filter(|what| matches!(what, What::LimitsRemoved { .. }));
     assert_eq!(removed.count(), 1);
@@ -364,9 +339,8 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
         limits: vec![limit(3)],
         ..LimitRequest::default()
     };
-    lab.controller.set_limits(strict, "root").unwrap();
-    lab.controller
-        .note_attacks(&blaming(&["198.51.100.7", "203.0.113.9"]), vec![]);
+    lab.set_limits(strict, "root").unwrap();
+    lab.blame(&["198.51.100.7", "203.0.113.9"]);
     let [further, lan] = ["5 packets per 1s", "2 packets per 1s"];
     let own = texts(&lab, "198.51.100.8");
     let limited = texts(&lab, "198.51.100.7");
@@ -385,9 +359,8 @@ fn limits_of_a_dry_run_are_not_enforced_beside_a_further_one() {
         observe: true,
         ..LimitRequest::default()
     };
-    lab.controller.set_limits(dry, "root").unwrap();
-    lab.controller
-        .note_attacks(&blaming(&["198.51.100.7"]), vec![]);
+    lab.set_limits(dry, "root").unwrap();
+    lab.blame(&["198.51.100.7"]);
     assert_eq!(texts(&lab, "198.51.100.7"), ["5 packets per 1s"]);
     assert_eq!(texts(&lab, "198.51.100.8"), [limit(2).to_string()]);
 }
@@ -400,11 +373,11 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
     config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::protecting(config, protected);
     let blamed = ["203.0.113.1", "192.0.2.10", "203.0.113.0/24"];
-    lab.controller.note_attacks(&blaming(&blamed), vec![]);
-    assert_eq!(lab.controller.status().limited, 0);
+    lab.blame(&blamed);
+    assert_eq!(lab.status().limited, 0);
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
-    lab.controller.note_attacks(&blaming(&blamed), vec![]);
-    assert_eq!(lab.controller.status().limited, 2);
+    lab.blame(&blamed);
+    assert_eq!(lab.status().limited, 2);
 }
 
 #[test]
@@ -412,11 +385,10 @@ fn nothing_is_proposed_for_sources_of_an_attack() {
     let mut config = answering(Answer::Limit);
     config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     history::windows(&lab, 0..1_000, 7, history::LATE);
     lab.sample();
-    let reported = lab.controller.suggest(&history::request()).unwrap();
+    let reported = lab.suggest(&history::request()).unwrap();
     let policies: Vec<_> = reported
         .limits
         .iter()
@@ -428,9 +400,8 @@ fn nothing_is_proposed_for_sources_of_an_attack() {
 #[test]
 fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2"]), vec![]);
-    let views = queries::limits(&lab.controller.state);
+    lab.blame(&["192.0.2.1", "192.0.2.2"]);
+    let views = queries::limits(&lab.state);
     let detected: Vec<_> = views
         .iter()
         .filter(|view| view.origin == Origin::Detected)
@@ -456,8 +427,7 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         let directory = tempfile::tempdir().unwrap();
         let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
         let before = lab.policy_of("192.0.2.2");
-        lab.controller
-            .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
+        lab.blame(&["192.0.2.1", "198.51.100.0/24"]);
         let beside = lab.check_beside(&before);
         config.default_policy.limits[0] = limit(9);
         lab.memory().writes.clear();
@@ -478,8 +448,7 @@ fn a_policy_with_as_many_limits_as_may_be_has_room_for_a_further_one() {
     let mut config = answering(Answer::Limit);
     config.default_policy.limits = (1..=8).map(limit).collect();
     let mut lab = Lab::new(config);
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     let reported = texts(&lab, "192.0.2.1");
     assert_eq!(
         (reported.len(), reported[8].as_str()),
@@ -492,21 +461,24 @@ fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
     let mut config = answering(Answer::Limit);
     config.default_policy.ban = detections::banning().default_policy.ban;
     let mut lab = Lab::new(config);
-    lab.controller
-        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    lab.blame(&["192.0.2.1"]);
     let (_, named) = lab
-        .controller
         .state
         .compiled
         .policies
         .at(lab.policy_index("192.0.2.1"))
         .unwrap();
     let scope = named.policy.scope();
-    let found = lab.controller.state.compiled.policies.banning(scope);
+    let found = lab.state.compiled.policies.banning(scope);
     assert_eq!(found.map(|(name, _)| name), Some("default"));
 }
 
 impl Lab {
+    /// Reports these sources as those of an attack.
+    fn blame(&mut self, sources: &[&str]) {
+        self.note_attacks(&blaming(sources), vec![]);
+    }
+
     /// The policy of an address, as it is in the kernel.
     fn policy_of(&self, address: &str) -> Policy {
         let index = self.policy_index(address);

@@ -99,7 +99,7 @@ fn an_address_of_ipv6_stands_for_its_source() {
     };
     let run = |lab: &mut Lab| {
         let command = UnbanCommand(unban.clone(), "root".into());
-        lab.controller.run(command).unwrap()
+        lab.run(command).unwrap()
     };
     assert_eq!(
         run(&mut lab).removed,
@@ -135,11 +135,7 @@ fn a_source_that_has_a_protected_address_names_the_way_to_ban_one() {
 #[test]
 fn what_has_no_effect_because_of_an_allow_is_reported() {
     let mut lab = Lab::new(config());
-    let wide = AllowRequest {
-        prefixes: vec![prefix("198.51.100.0/24")],
-        ..AllowRequest::default()
-    };
-    lab.controller.allow(wide, "root").unwrap();
+    lab.allow("198.51.100.0/24", None).unwrap();
     let allowed = |of: &str, by: &str| {
         vec![Allowed {
             prefix: prefix(of),
@@ -195,6 +191,6 @@ impl Lab {
             ..BanRequest::default()
         };
         other(&mut request);
-        self.controller.run(BanCommand(request, "root".into()))
+        self.run(BanCommand(request, "root".into()))
     }
 }

@@ -26,8 +26,8 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
             let scope = |lab: &Lab| {
                 let prefix = target.map(prefix);
                 scope_of(
-                    &lab.controller.state.compiled.rules,
-                    &lab.controller.state.compiled.policies,
+                    &lab.state.compiled.rules,
+                    &lab.state.compiled.policies,
                     prefix.into(),
                 )
             };
@@ -92,11 +92,7 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
     // A policy of the configuration that goes, and comes back with another rate.
     let mut without = with_bucket.clone();
     without.default_policy.limits = vec![limit(10)];
-    let target = LimitTarget {
-        destination: None,
-        prefix: None,
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
+    lab.unlimit(None).unwrap();
     lab.replace(without).unwrap();
     assert_eq!(bucket(&lab, "8.8.8.8").used(word, clock::now()), 0);
     with_bucket.default_policy.limits = vec![spec(9, 9)];
@@ -136,7 +132,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
         if restarts {
             lab.restart();
         }
-        let changed = lab.controller.remove_limits(target, "root").unwrap();
+        let changed = lab.remove_limits(target, "root").unwrap();
         assert!(!changed.starts_anew);
         if restarts {
             lab.restart();
@@ -147,7 +143,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
     }
     let changed = lab.set_limit(NET, spec(9, 8)).unwrap();
     assert!(changed.starts_anew && bucket(&lab).0 != scope);
-    let changed = lab.controller.remove_limits(target, "root").unwrap();
+    let changed = lab.remove_limits(target, "root").unwrap();
     assert!(changed.starts_anew && bucket(&lab).0 == scope);
 }
 
@@ -276,11 +272,7 @@ fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() 
             ("203.0.113.7", false),
             ("203.0.113.0/24", false),
         ] {
-            let target = LimitTarget {
-                destination: None,
-                prefix: Some(prefix(target)),
-            };
-            let changed = lab.controller.remove_limits(target, "root").unwrap();
+            let changed = lab.unlimit(Some(target)).unwrap();
             assert_eq!(changed.starts_anew, starts_anew, "{target:?}");
         }
         assert_eq!(of(&lab, "203.0.113.7"), partner);

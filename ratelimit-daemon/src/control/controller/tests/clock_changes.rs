@@ -19,11 +19,7 @@ fn the_clock_follows_the_limits() {
     ] {
         lab.set(target, limit).unwrap();
         assert_eq!(lab.clock(), KernelClock::Precise, "{target:?}");
-        let target = LimitTarget {
-            destination: None,
-            prefix: target.map(prefix),
-        };
-        lab.controller.remove_limits(target, "root").unwrap();
+        lab.unlimit(target).unwrap();
         assert_eq!(lab.clock(), KernelClock::Coarse, "{target:?}");
     }
     lab.is_never_too_coarse();
@@ -54,7 +50,7 @@ fn the_clock_of_the_configuration_is_taken() {
         let mut lab = Lab::new(config);
         lab.set(None, tiny_bucket()).unwrap();
         assert_eq!(lab.clock(), clock);
-        let status = lab.controller.status().clock;
+        let status = lab.status().clock;
         assert_eq!(
             (status.clock, status.wish, status.suits),
             (clock, wish, false)
@@ -70,7 +66,7 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
     for policy in lab.config.policies.values_mut() {
         policy.limits = vec![tiny_bucket()];
     }
-    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    lab.start_again();
     assert_eq!(lab.clock(), KernelClock::Precise);
     lab.is_never_too_coarse();
 }
@@ -82,13 +78,13 @@ impl Lab {
             limits: vec![limit],
             ..LimitRequest::default()
         };
-        self.controller.set_limits(request, "root")
+        self.set_limits(request, "root")
     }
 
     /// The clock in the datapath, which is the one that is reported.
     fn clock(&self) -> KernelClock {
         let is_coarse = self.memory().settings.coarse_clock();
-        let reported = self.controller.status().clock.clock;
+        let reported = self.status().clock.clock;
         assert_eq!(reported == KernelClock::Coarse, is_coarse);
         reported
     }

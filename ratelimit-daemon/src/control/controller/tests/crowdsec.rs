@@ -73,9 +73,9 @@ fn when_the_api_is_lost_its_bans_stay_and_the_status_says_so() {
     let mut lab = followed();
     assert_eq!(lab.link().connected, None);
     lab.take(&[("192.0.2.2", Some(60))], true);
-    lab.controller.lose_crowdsec("nobody listens".to_owned());
+    lab.lose_crowdsec("nobody listens".to_owned());
     let lost = lab.link();
-    lab.controller.lose_crowdsec("still nobody".to_owned());
+    lab.lose_crowdsec("still nobody".to_owned());
     let link = lab.link();
     assert_eq!((link.connected, link.since), (Some(false), lost.since));
     assert_eq!(link.error.as_deref(), Some("still nobody"));
@@ -87,13 +87,13 @@ fn without_the_section_its_bans_end_and_no_others() {
     let mut lab = followed();
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.take(&[("192.0.2.2", Some(60))], true);
-    let wish = lab.controller.feeds.crowdsec.wishes();
+    let wish = lab.feeds.crowdsec.wishes();
     assert!(wish.borrow().is_some());
-    lab.controller.replace_config(config()).unwrap();
+    lab.replace_config(config()).unwrap();
     assert!(wish.has_changed().unwrap() && wish.borrow().is_none());
-    lab.controller.end_crowdsec_bans();
+    lab.end_crowdsec_bans();
     assert_eq!(lab.banned(), ["192.0.2.1"]);
-    assert_eq!(lab.controller.status().crowdsec, None);
+    assert_eq!(lab.status().crowdsec, None);
 }
 
 pub(super) fn followed() -> Lab {
@@ -119,7 +119,7 @@ impl Lab {
             .iter()
             .map(|(text, seconds)| (prefix(text), seconds.map(wanted)))
             .collect();
-        self.controller.take_decisions(Update {
+        self.take_decisions(Update {
             bans: bans.into_iter().collect(),
             whole,
             ..Update::default()
@@ -138,6 +138,6 @@ impl Lab {
     }
 
     fn link(&self) -> ratelimit_core::api::CrowdsecStatus {
-        self.controller.status().crowdsec.unwrap()
+        self.status().crowdsec.unwrap()
     }
 }

@@ -52,12 +52,9 @@ fn the_kernels_bans_hold_wherever_a_database_is_damaged() {
 fn a_database_that_is_gone_takes_no_ban_of_the_kernel_along() {
     let files = Files::closed();
     let mut lab = files.lab(&[]);
-    assert_eq!(*lab.controller.state.kept.store.found(), Found::Nothing);
+    assert_eq!(*lab.state.kept.store.found(), Found::Nothing);
     assert_eq!(listed(&lab.entries()), listed(&files.held));
-    let request = PrefixesRequest {
-        prefixes: vec![prefix("192.0.2.1")],
-    };
-    assert_eq!(lab.controller.unban(request, "root").unwrap().removed, 1);
+    assert_eq!(lab.unban(&["192.0.2.1"]).unwrap().removed, 1);
 }
 
 #[test]
@@ -78,10 +75,10 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         };
         let mut lab = Lab::over(memory, state, config(), Protected::default());
         assert_eq!(listed(&lab.entries()), listed(&files.held));
-        let aside = lab.controller.status().database.aside;
+        let aside = lab.status().database.aside;
         assert_eq!(aside, usize::from(!damaged.is_empty()));
         lab.restart();
-        assert_eq!(*lab.controller.state.kept.store.found(), Found::Sound);
+        assert_eq!(*lab.state.kept.store.found(), Found::Sound);
         assert_eq!(listed(&lab.entries()), listed(&files.held));
     }
 }
@@ -97,15 +94,15 @@ fn a_damaged_database_is_put_aside_and_what_the_kernel_holds_is_intended() {
         .unwrap();
     bytes[at] ^= 1;
     let mut lab = files.lab(&[("state.db", bytes)]);
-    let status = lab.controller.status();
+    let status = lab.status();
     let damaged = status.database.damaged.unwrap();
     assert!(damaged.error.contains("checksum"), "{}", damaged.error);
     assert_eq!(status.database.aside, 1);
     let is_adopted = |ban: &Ban| &*ban.author == "ratelimitd";
     assert!(lab.listed_bans().iter().all(is_adopted));
-    assert_eq!(queries::allows(&lab.controller.state).len(), 2);
+    assert_eq!(queries::allows(&lab.state).len(), 2);
     lab.restart();
-    assert_eq!(*lab.controller.state.kept.store.found(), Found::Sound);
+    assert_eq!(*lab.state.kept.store.found(), Found::Sound);
     assert_eq!(listed(&lab.entries()), listed(&files.held));
 }
 
@@ -114,12 +111,9 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
     let files = Files::closed();
     let older = files.bytes("state.db");
     let mut lab = files.lab(&[("state.db", older.clone())]);
-    let request = PrefixesRequest {
-        prefixes: vec![prefix("192.0.2.1")],
-    };
-    lab.controller.unban(request, "root").unwrap();
+    lab.unban(&["192.0.2.1"]).unwrap();
     let [mut log, changes] = ["state.db-wal", "state.changes"]
-        .map(|name| fs::read(lab.state.path().join(name)).unwrap());
+        .map(|name| fs::read(lab.directory.path().join(name)).unwrap());
     // The first frame is damaged: SQLite takes it for the end, and loses all that was committed
     // behind.
     log[100] ^= 1;
@@ -133,10 +127,7 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
         ("state.changes", changes),
     ];
     let lab = files.lab(&contents);
-    assert!(matches!(
-        lab.controller.state.kept.store.found(),
-        Found::Damaged(_)
-    ));
+    assert!(matches!(lab.state.kept.store.found(), Found::Damaged(_)));
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
@@ -171,13 +162,7 @@ impl Files {
             ..BanRequest::default()
         };
         lab.controller.ban(request, "root").unwrap();
-        let request = AllowRequest {
-            seconds: Some(3600.0),
-            prefixes: vec![prefix("10.1.0.0/16")],
-            reason: None,
-            ..AllowRequest::default()
-        };
-        lab.controller.allow(request, "root").unwrap();
+        lab.allow("10.1.0.0/16", Some(3600.0)).unwrap();
         lab.limit(Some("203.0.113.0/24"), 77).unwrap();
         lab.edit(&[
             Edit::List("bad".into(), Some(list().into()), [in_list()].into()),
@@ -191,7 +176,7 @@ impl Files {
         ]);
         lab.ban(&[&ended().to_string()], None).unwrap();
         // The last change alone is in the log of one that is killed.
-        let database = Connection::open(lab.state.path().join("state.db")).unwrap();
+        let database = Connection::open(lab.directory.path().join("state.db")).unwrap();
         let emptied = "PRAGMA wal_checkpoint(TRUNCATE)";
         database.query_row(emptied, [], |_| Ok(())).unwrap();
         drop(database);
@@ -204,13 +189,13 @@ impl Files {
         if closed {
             let Lab {
                 controller,
-                state: from,
+                directory: from,
                 ..
             } = lab;
             drop(controller);
             copy(from.path(), state.path());
         } else {
-            copy(lab.state.path(), state.path());
+            copy(lab.directory.path(), state.path());
         }
         let names = ["state.db", "state.db-wal", "state.changes"].into_iter();
         let files = names.filter_map(|name| Some((name, fs::read(state.path().join(name)).ok()?)));
@@ -256,7 +241,7 @@ impl Files {
         let place = format!("{name} {harm:?}");
         let lab = self.lab(&files);
         assert_eq!(listed(&lab.entries()), listed(&self.held), "{place}");
-        match lab.controller.state.kept.store.found() {
+        match lab.state.kept.store.found() {
             Found::Damaged(Damage { file, .. }) => assert!(file.exists(), "{place}"),
             Found::Sound => {
                 let bans = lab.listed_bans().into_iter().map(timeless);

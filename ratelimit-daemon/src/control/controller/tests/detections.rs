@@ -12,7 +12,7 @@ const SOURCE: &str = "192.0.2.1";
 fn a_ban_of_a_policy_is_taken_over() {
     let mut lab = Lab::new(banning());
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
     assert!(lab.memory().detected.is_empty());
@@ -34,19 +34,19 @@ fn of_a_dry_run_no_ban_is_kept() {
     };
     let mut lab = Lab::new(observing);
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), []);
     lab.detect(SOURCE, clock::now());
     let earnest = Config {
         observe: false,
-        ..lab.controller.state.intent.config.clone()
+        ..lab.state.intent.config.clone()
     };
-    lab.controller.replace_checked(earnest).unwrap();
-    lab.controller.tick();
+    lab.replace_checked(earnest).unwrap();
+    lab.tick();
     assert_eq!(lab.bans(), [], "what was banned just before it ended");
     assert!(lab.memory().detected.is_empty());
     lab.detect(SOURCE, clock::now());
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)], "it is the first");
 }
 
@@ -54,7 +54,7 @@ fn of_a_dry_run_no_ban_is_kept() {
 fn the_source_of_ipv6_is_its_network() {
     let mut lab = Lab::new(banning());
     lab.detect("2001:db8:0:7::", clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans()[0].0, prefix("2001:db8:0:7::/64"));
     lab.check(
         "2001:db8:0:7::9",
@@ -70,21 +70,18 @@ fn each_ban_is_longer_and_unban_restarts() {
     let mut lab = Lab::new(banning());
     for seconds in [600, 1200, 2400, 3600, 3600] {
         lab.detect(SOURCE, clock::now());
-        lab.controller.take_missed();
+        lab.take_missed();
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
         // Offences outlive the ban and the daemon.
         let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
-        lab.controller.state.apply(&[ended], Cause::Origin).unwrap();
+        lab.edit(&[ended]);
         lab.restart();
     }
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
-    let prefixes = vec![prefix(SOURCE)];
-    lab.controller
-        .unban(PrefixesRequest { prefixes }, "root")
-        .unwrap();
+    lab.take_missed();
+    lab.unban(&[SOURCE]).unwrap();
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
@@ -100,20 +97,20 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
     let second = Duration::from_secs(1);
     lab.restart_with(with_ban(second, 2 * second));
     lab.detect(SOURCE, ago(Duration::from_millis(3100)));
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.bans(), [], "it has ended");
     assert_eq!(
-        lab.controller.state.intent.offence(prefix(SOURCE)),
+        lab.state.intent.offence(prefix(SOURCE)),
         None,
         "and is forgotten"
     );
     lab.detect(SOURCE, ago(Duration::from_millis(1500)));
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.bans(), []);
-    let offence = lab.controller.state.intent.offence(prefix(SOURCE)).unwrap();
+    let offence = lab.state.intent.offence(prefix(SOURCE)).unwrap();
     assert_eq!(offence.bans, 1);
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)]);
 }
 
@@ -125,10 +122,10 @@ fn a_ban_that_takes_the_place_of_one_that_has_ended_is_not_lost() {
     let ended = Instant::from_nanos(now.as_nanos() - 1_500_000_000);
     lab.detect(SOURCE, ended);
     lab.detect_next(SOURCE, now);
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [], "what was read has ended");
     assert_eq!(lab.memory().detected.len(), 1);
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)], "it is the second");
     assert!(lab.memory().detected.is_empty());
 }
@@ -139,9 +136,9 @@ fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
     let now = clock::now();
     lab.detect(SOURCE, now);
     lab.detect_next(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
-    lab.controller.take_missed();
+    lab.take_missed();
     assert!(lab.memory().detected.is_empty());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
@@ -178,7 +175,7 @@ fn a_source_that_is_allowed_is_not_bans() {
         )
         .unwrap();
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), []);
     assert!(lab.memory().detected.is_empty());
 }
@@ -189,7 +186,7 @@ fn a_source_that_this_host_needs_is_not_bans() {
     protected.add(prefix(SOURCE), Why::Gateway("eth0".into()));
     let mut lab = Lab::protecting(banning(), protected);
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.bans(), []);
     assert!(lab.memory().detected.is_empty());
     lab.check(SOURCE, "pass", "conforming", None, "default");
@@ -201,11 +198,11 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     let entries = lab.entries().len();
     lab.memory().entries_max = entries;
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     assert_eq!(lab.memory().detected.len(), 1);
     lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
     lab.memory().entries_max = 0;
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
@@ -213,11 +210,7 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
 fn unban_ends_what_was_not_taken_over_yet() {
     let mut lab = Lab::new(banning());
     lab.detect(SOURCE, clock::now());
-    let prefixes = vec![prefix(SOURCE)];
-    let changed = lab
-        .controller
-        .unban(PrefixesRequest { prefixes }, "root")
-        .unwrap();
+    let changed = lab.unban(&[SOURCE]).unwrap();
     assert_eq!(changed.removed, 1);
     assert!(!lab.is_banned(SOURCE));
     assert!(lab.memory().detected.is_empty());
@@ -227,7 +220,7 @@ fn unban_ends_what_was_not_taken_over_yet() {
 fn a_check_tells_the_strikes() {
     let mut lab = Lab::new(banning());
     lab.detect(SOURCE, clock::now());
-    lab.controller.take_missed();
+    lab.take_missed();
     let check = lab
         .controller
         .check(SOURCE.parse::<IpAddr>().unwrap())
@@ -269,7 +262,7 @@ impl Lab {
     /// A new daemon with another configuration, over the same tables and database.
     pub(super) fn restart_with(&mut self, config: Config) {
         self.config = config;
-        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        self.start_again();
     }
 
     /// Bans a source as the program does.
@@ -287,13 +280,7 @@ impl Lab {
     }
 
     fn detected(&self, at: Instant) -> Detected {
-        let named = self
-            .controller
-            .state
-            .compiled
-            .policies
-            .get("default")
-            .unwrap();
+        let named = self.state.compiled.policies.get("default").unwrap();
         Detected {
             until_ns: named.policy.ban().unwrap().until(at).as_nanos(),
             at_ns: at.as_nanos(),

@@ -26,17 +26,8 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
     assert!(runtime(&lab).is_empty());
-    assert_eq!(lab.controller.state.kept.store.allows().unwrap(), []);
-    let last = lab
-        .controller
-        .state
-        .reports
-        .journal
-        .kept()
-        .pop()
-        .unwrap()
-        .what
-        .clone();
+    assert_eq!(lab.state.kept.store.allows().unwrap(), []);
+    let last = lab.events().pop().unwrap().what.clone();
     assert!(matches!(last, What::AllowEnded(_)), "{last:?}");
 }
 
@@ -56,13 +47,13 @@ fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
             seconds: Some(SOON),
             ..LimitRequest::default()
         };
-        lab.controller.set_limits(limits, "root").unwrap();
-        lab.controller.state.keep_journal();
+        lab.set_limits(limits, "root").unwrap();
+        lab.state.keep_journal();
         thread::sleep(Duration::from_millis(20));
         for _ in 0..2 {
             lab.start_again();
-            lab.controller.state.keep_journal();
-            let events = lab.controller.state.reports.journal.kept();
+            lab.state.keep_journal();
+            let events = lab.events();
             let whats = events.iter().map(|event| &event.what);
             let ended: Vec<&What> = whats.skip(3).collect();
             assert!(
@@ -96,12 +87,12 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
             seconds,
             ..LimitRequest::default()
         };
-        let forever = lab.controller.set_limits(request(None), "root").unwrap();
+        let forever = lab.set_limits(request(None), "root").unwrap();
         assert!(!forever.ends_anew);
-        let changed = lab.controller.set_limits(request(Some(SOON)), "root");
+        let changed = lab.set_limits(request(Some(SOON)), "root");
         assert_eq!(changed.unwrap().ends_anew, expected, "{target:?}");
         end_soon(&mut lab);
-        let last = lab.controller.state.reports.journal.kept().pop().unwrap();
+        let last = lab.events().pop().unwrap();
         let ended = What::LimitsEnded {
             target: Target::from(target.map(prefix)).into(),
             starts_anew: expected,
@@ -121,8 +112,8 @@ fn at_their_end_limits_are_those_of_the_configuration() {
         assert_eq!(lab.policy_amount(address), 77);
         end_soon(&mut lab);
         assert_eq!(lab.policy_amount(address), before);
-        assert_eq!(lab.controller.state.kept.store.limits().unwrap(), []);
-        let last = lab.controller.state.reports.journal.kept().pop().unwrap();
+        assert_eq!(lab.state.kept.store.limits().unwrap(), []);
+        let last = lab.events().pop().unwrap();
         let ended = What::LimitsEnded {
             target: Target::from(target.map(prefix)).into(),
             starts_anew: false,
@@ -138,12 +129,12 @@ fn what_ended_while_no_daemon_ran_is_gone_when_the_next_one_starts() {
     allow(&mut lab, "192.0.2.1", Some(SOON)).unwrap();
     limit_for(&mut lab, None, 77, Some(SOON)).unwrap();
     thread::sleep(Duration::from_millis(20));
-    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    lab.start_again();
     assert_eq!(lab.policy_amount("192.0.2.1"), 10);
     let entry = lab.entries()[&prefix("192.0.2.1")];
     assert_eq!(entry.allowed_until(), None);
     assert!(lab.is_banned("192.0.2.1"));
-    assert_eq!(lab.controller.state.kept.store.limits().unwrap(), []);
+    assert_eq!(lab.state.kept.store.limits().unwrap(), []);
 }
 
 #[test]
@@ -158,23 +149,20 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
         forget: clock::now(),
     };
     let source = prefix("192.0.2.9");
-    lab.controller
-        .state
-        .apply(&[Edit::Offence(source, Some(offence))], Cause::Origin)
-        .unwrap();
-    let database = Connection::open(lab.state.path().join("state.db")).unwrap();
+    lab.edit(&[Edit::Offence(source, Some(offence))]);
+    let database = Connection::open(lab.directory.path().join("state.db")).unwrap();
     let full = "CREATE TRIGGER full BEFORE DELETE ON limits BEGIN SELECT RAISE(ABORT, 'full'); END";
     database.execute_batch(full).unwrap();
     end_soon(&mut lab);
-    lab.controller.tick();
+    lab.tick();
     let amounts = |lab: &Lab| ["192.0.2.1", "203.0.113.7"].map(|it| lab.policy_amount(it));
     assert_eq!(amounts(&lab), [10, 50]);
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
-    assert_eq!(lab.controller.state.intent.offence(source), None);
-    assert_eq!(lab.controller.state.kept.store.limits().unwrap().len(), 2);
-    assert_eq!(lab.controller.state.kept.store.offences().unwrap().len(), 1);
+    assert_eq!(lab.state.intent.offence(source), None);
+    assert_eq!(lab.state.kept.store.limits().unwrap().len(), 2);
+    assert_eq!(lab.state.kept.store.offences().unwrap().len(), 1);
     let ended = |lab: &Lab| {
-        let events = lab.controller.state.reports.journal.kept().into_iter();
+        let events = lab.events().into_iter();
         let is_end = |what: &What| matches!(what, What::AllowEnded(_) | What::LimitsEnded { .. });
         events.filter(|event| is_end(&event.what)).count()
     };
@@ -186,9 +174,9 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     database.execute_batch("DROP TRIGGER full").unwrap();
     lab.catch_up();
     assert_eq!(amounts(&lab), [79, 50]);
-    assert_eq!(lab.controller.state.kept.store.limits().unwrap().len(), 1);
-    assert_eq!(lab.controller.state.kept.store.allows().unwrap(), []);
-    assert_eq!(lab.controller.state.kept.store.offences().unwrap(), []);
+    assert_eq!(lab.state.kept.store.limits().unwrap().len(), 1);
+    assert_eq!(lab.state.kept.store.allows().unwrap(), []);
+    assert_eq!(lab.state.kept.store.offences().unwrap(), []);
     lab.restart();
     assert_eq!(amounts(&lab), [79, 50]);
 }
@@ -202,10 +190,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
     limit_for(&mut lab, Some("192.0.2.0/24"), 78, None).unwrap();
     let reported = |lab: &Lab| (runtime(lab), runtime_limits(lab));
     let ends = |lab: &Lab| {
-        let (allows, limits) = (
-            lab.controller.state.intent.allows(),
-            lab.controller.state.intent.limits(),
-        );
+        let (allows, limits) = (lab.state.intent.allows(), lab.state.intent.limits());
         let allows: Vec<Instant> = allows.values().map(|row| row.until).collect();
         let limits: Vec<Instant> = limits.values().map(|row| row.entry.until).collect();
         (allows, limits)
@@ -315,7 +300,7 @@ fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
     lab.edit(&bans.collect::<Vec<_>>());
     lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(entry(until)))]);
     end_soon(&mut lab);
-    let kept = lab.controller.state.reports.journal.kept();
+    let kept = lab.events();
     let reported: Vec<&What> = kept[kept.len() - 2..]
         .iter()
         .map(|event| &event.what)
@@ -388,7 +373,7 @@ fn ended(intent: &Intent, now: Instant) -> Vec<String> {
 /// Until what was to end soon has, and the daemon has seen it.
 fn end_soon(lab: &mut Lab) {
     thread::sleep(Duration::from_millis(20));
-    lab.controller.tick();
+    lab.tick();
 }
 
 fn allow(lab: &mut Lab, text: &str, seconds: Option<f64>) -> Result<Changed, Refused> {
@@ -414,19 +399,19 @@ fn limit_for(
         reason: Some("crawler".into()),
         ..LimitRequest::default()
     };
-    lab.controller.set_limits(request, "alice")
+    lab.set_limits(request, "alice")
 }
 
 /// The runtime allows.
 fn runtime(lab: &Lab) -> Vec<Allow> {
-    let allows = queries::allows(&lab.controller.state).into_iter();
+    let allows = queries::allows(&lab.state).into_iter();
     allows
         .filter(|allow| allow.origin == Origin::Manual)
         .collect()
 }
 
 fn runtime_limits(lab: &Lab) -> Vec<RuntimeEntry> {
-    let limits = queries::limits(&lab.controller.state).into_iter();
+    let limits = queries::limits(&lab.state).into_iter();
     limits.filter_map(|policy| policy.runtime).collect()
 }
 

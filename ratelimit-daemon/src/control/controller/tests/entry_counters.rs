@@ -52,7 +52,7 @@ fn a_slot_is_nobodys_when_its_ban_is_gone_and_free_when_it_is_needed() {
         None,
         "packets may be under way to it"
     );
-    lab.controller.tick();
+    lab.tick();
     lab.ban(&["192.0.2.5"], None).unwrap();
     assert_eq!(lab.packets_of("192.0.2.5"), Some(0));
 }
@@ -91,7 +91,7 @@ impl Lab {
         let others = (1..=u16::MAX).filter(|slot| !free.contains(slot));
         let others = others.map(|slot| (slot, slot.into()));
         self.memory().counter_owners.extend(others);
-        let state = &mut self.controller.state;
+        let state = &mut self.state;
         state.entry_counters = EntryCounters::adopt(state.enforcer.datapath_mut());
     }
 

@@ -10,12 +10,12 @@ use crate::control::{Handle, Unanswered, commands::Command};
 fn changes_of_a_group_are_kept_by_one_commit() {
     let mut lab = Lab::new(config());
     let before = lab.changes();
-    lab.controller.state.begin_group();
+    lab.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.ban(&["192.0.2.2"], None).unwrap();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
     assert_eq!(lab.changes(), before, "nothing is kept yet");
-    lab.controller.state.end_group();
+    lab.state.end_group();
     assert_eq!(lab.changes(), before + 1);
     lab.ban(&["192.0.2.3"], None).unwrap();
     assert_eq!(lab.changes(), before + 2);
@@ -26,14 +26,14 @@ fn changes_of_a_group_are_kept_by_one_commit() {
 #[test]
 fn a_change_that_fails_takes_none_of_its_group_along() {
     let mut lab = Lab::new(config());
-    lab.controller.state.begin_group();
+    lab.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
     let entries = lab.entries().len();
     lab.memory().entries_max = entries;
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.memory().entries_max = usize::MAX;
     lab.ban(&["192.0.2.3"], None).unwrap();
-    lab.controller.state.end_group();
+    lab.state.end_group();
     lab.restart();
     assert_eq!(lab.listed_bans().len(), 2);
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
@@ -49,13 +49,13 @@ fn a_group_that_the_database_refuses_holds_and_is_written_later() {
         lab.ban(&["192.0.2.9"], None).unwrap();
         let before = lab.changes();
         lab.database().execute_batch(refuse).unwrap();
-        lab.controller.state.begin_group();
+        lab.state.begin_group();
         for prefix in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             lab.ban(&[prefix], None).unwrap();
         }
-        lab.controller.state.end_group();
+        lab.state.end_group();
         assert_eq!(lab.changes(), before);
-        let unkept = lab.controller.unkept();
+        let unkept = lab.unkept();
         assert!(
             unkept[0].starts_with("3 changes in the database: "),
             "{unkept:?}"
@@ -64,7 +64,7 @@ fn a_group_that_the_database_refuses_holds_and_is_written_later() {
         assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
         lab.database().execute_batch("DROP TRIGGER refuse").unwrap();
         lab.catch_up();
-        assert!(lab.controller.unkept().is_empty());
+        assert!(lab.unkept().is_empty());
         lab.restart();
         assert_eq!(lab.listed_bans().len(), 4);
     }
@@ -115,13 +115,13 @@ impl Lab {
     }
 
     fn database(&self) -> Connection {
-        Connection::open(self.state.path().join("state.db")).unwrap()
+        Connection::open(self.directory.path().join("state.db")).unwrap()
     }
 
     /// Sends `count` bans while another command runs. The first `hang_up` clients hang up before it
     /// ends. Returns the results of the others, and the number of commits.
     fn run_behind_another(&self, count: u8, hang_up: usize) -> (Vec<Answer>, i64) {
-        let controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        let controller = controller(&self.config, &self.memory, &self.directory, &self.protected);
         let before = self.changes();
         let (handle, thread) = controller.spawn().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -15,8 +15,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     let mut lab = Lab::new(config);
     lab.sample();
     assert!(
-        lab.controller
-            .suggest(&request())
+        lab.suggest(&request())
             .unwrap_err()
             .error
             .contains("too few samples: 0 windows")
@@ -29,12 +28,9 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     assert_eq!((limit.windows, limit.sources), (1_000, 1_000));
     assert_eq!((limit.median, limit.at, limit.most), (7, 7, 7));
     assert_eq!(limit.proposed.as_ref().unwrap().amount(), 14);
-    lab.controller.keep_history();
+    lab.keep_history();
     lab.restart();
-    assert_eq!(
-        lab.controller.suggest(&request()).unwrap().limits,
-        reported.limits
-    );
+    assert_eq!(lab.suggest(&request()).unwrap().limits, reported.limits);
 }
 
 #[test]
@@ -42,10 +38,10 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
     let mut config = config();
     config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
-    let most = queries::limits(&lab.controller.state)[0].limits[0].amount();
+    let most = queries::limits(&lab.state)[0].limits[0].amount();
     windows(&lab, 0..1_000, most, LATE);
     lab.sample();
-    let reported = lab.controller.suggest(&request()).unwrap();
+    let reported = lab.suggest(&request()).unwrap();
     assert!(reported.limits[0].at_least);
     assert_eq!(
         reported.limits[0].proposed.as_ref().unwrap().amount(),
@@ -62,11 +58,11 @@ fn a_walk_in_parts_counts_each_source_once() {
     windows(&lab, 0..10_000, 3, LATE);
     for _ in 0..40 {
         lab.sample();
-        if let Ok(reported) = lab.controller.suggest(&request()) {
+        if let Ok(reported) = lab.suggest(&request()) {
             assert!(reported.limits[0].sources <= SOURCES, "{reported:?}");
         }
     }
-    let reported = lab.controller.suggest(&request()).unwrap();
+    let reported = lab.suggest(&request()).unwrap();
     let limit = &reported.limits[0];
     assert_eq!(limit.sources, SOURCES);
     assert!(limit.windows > SOURCES, "{limit:?}");
@@ -80,7 +76,6 @@ fn what_is_in_a_sliding_log_is_counted() {
     let now = clock::now().as_nanos();
     let (within, before) = (now, now - 250_000_000_000);
     let scope = lab
-        .controller
         .state
         .compiled
         .policies
@@ -106,13 +101,7 @@ fn what_the_node_has_used_is_counted() {
     let mut config = config();
     config.node.limits = vec![slow(5_000, Algorithm::SlidingWindow)];
     let mut lab = Lab::new(config);
-    let node = lab
-        .controller
-        .state
-        .compiled
-        .policies
-        .get("[node]")
-        .unwrap();
+    let node = lab.state.compiled.policies.get("[node]").unwrap();
     let limit = node.policy.limits().next().unwrap().algorithm();
     let word = limit.step(0, clock::now(), 700).unwrap();
     let mut record = Record::default();
@@ -126,7 +115,7 @@ fn what_the_node_has_used_is_counted() {
         percentile: 50.0,
         ..request()
     };
-    let reported = lab.controller.suggest(&request).unwrap();
+    let reported = lab.suggest(&request).unwrap();
     let node = reported
         .limits
         .iter()
@@ -147,7 +136,7 @@ fn a_figure_that_makes_no_sense_is_refused() {
             headroom,
             ..request()
         };
-        let refused = lab.controller.suggest(&request).unwrap_err();
+        let refused = lab.suggest(&request).unwrap_err();
         assert!(refused.error.contains("is not between"), "{refused:?}");
     }
 }
@@ -157,7 +146,7 @@ fn a_figure_that_makes_no_sense_is_refused() {
 fn sampled(lab: &mut Lab) -> Suggested {
     for _ in 0..1_000 {
         lab.sample();
-        if let Ok(reported) = lab.controller.suggest(&request()) {
+        if let Ok(reported) = lab.suggest(&request()) {
             return reported;
         }
     }
@@ -166,13 +155,7 @@ fn sampled(lab: &mut Lab) -> Suggested {
 
 /// Sources under the default policy that have sent so much in a window which opened some time ago.
 pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration) {
-    let named = lab
-        .controller
-        .state
-        .compiled
-        .policies
-        .get("default")
-        .unwrap();
+    let named = lab.state.compiled.policies.get("default").unwrap();
     let limit = named.policy.limits().next().unwrap().algorithm();
     let ago = u64::try_from(ago.as_nanos()).unwrap();
     let opened = Instant::from_nanos(clock::now().as_nanos() - ago);

@@ -42,7 +42,7 @@ fn a_list_bans_and_is_replaced_as_a_whole() {
         lab.import_list("bad", "192.0.2.2\n192.0.2.1 # flood\n"),
         (0, 0, 0, 2)
     );
-    let removed = lab.controller.remove_list(target("bad"), "root").unwrap();
+    let removed = lab.remove_list(target("bad"), "root").unwrap();
     assert_eq!(removed.removed, 2);
     assert!(!lab.is_banned("192.0.2.2"));
     lab.restart();
@@ -86,10 +86,7 @@ fn check_and_unban_name_the_lists_that_hold_an_address() {
         (Origin::list("bad"), Some("SBL1"))
     );
     assert_eq!(&*check.lists[0].list, "bad");
-    let request = PrefixesRequest {
-        prefixes: vec![prefix("192.0.2.9")],
-    };
-    let changed = lab.controller.unban(request, "root").unwrap();
+    let changed = lab.unban(&["192.0.2.9"]).unwrap();
     let held = &changed.held[0];
     assert_eq!((changed.removed, &held.origin), (0, &Origin::list("bad")));
     assert_eq!(held.banned, prefix("192.0.2.0/24"));
@@ -125,18 +122,14 @@ fn entries_end_also_where_the_database_cannot_be_written() {
     let soon = clock::wall() + SignedDuration::from_hours(1);
     let text = format!("{{\"prefix\":\"192.0.2.1\",\"until\":\"{soon}\"}}\n");
     lab.import("good", Action::Allow, &text);
-    let database = Connection::open(lab.state.path().join("state.db")).unwrap();
+    let database = Connection::open(lab.directory.path().join("state.db")).unwrap();
     let full = "CREATE TRIGGER full BEFORE DELETE ON list BEGIN SELECT RAISE(ABORT, 'full'); END";
     database.execute_batch(full).unwrap();
     let later = clock::after(Duration::from_hours(2));
     let entries = |lab: &Lab| lab.controller.lists()[0].entries;
-    let kept = |lab: &Lab| {
-        lab.controller.state.kept.store.lists().unwrap()[0]
-            .entries()
-            .len()
-    };
+    let kept = |lab: &Lab| lab.state.kept.store.lists().unwrap()[0].entries().len();
     lab.forget_ended_entries(later);
-    lab.controller.tick();
+    lab.tick();
     assert_eq!((entries(&lab), kept(&lab)), (0, 1));
     assert_eq!(lab.entries().get(&prefix("192.0.2.1")), None);
 
@@ -149,7 +142,7 @@ fn entries_end_also_where_the_database_cannot_be_written() {
 
     lab.import("good", Action::Allow, &text);
     lab.forget_ended_entries(later);
-    lab.controller.tick();
+    lab.tick();
     assert_eq!((entries(&lab), kept(&lab)), (0, 0));
 }
 
@@ -245,11 +238,11 @@ fn a_file_is_read_at_start_on_reload_and_when_it_is_due() {
     lab.read_due();
     assert!(lab.is_banned("192.0.2.2") && !lab.is_banned("192.0.2.1"));
     fs::write(&file, "192.0.2.3\n").unwrap();
-    lab.controller.read_lists();
+    lab.read_lists();
     assert!(lab.is_banned("192.0.2.3") && !lab.is_banned("192.0.2.2"));
-    let told = lab.controller.state.reports.journal.kept().len();
-    lab.controller.read_lists();
-    assert_eq!(lab.controller.state.reports.journal.kept().len(), told);
+    let told = lab.events().len();
+    lab.read_lists();
+    assert_eq!(lab.events().len(), told);
 }
 
 #[test]
@@ -294,7 +287,7 @@ fn what_is_wrong_in_a_file_is_told_to_anybody_and_quoted_in_the_log_alone() {
         error.contains(expected) && !error.contains("secret"),
         "{error}"
     );
-    let refused = lab.controller.due_lists()[0].read().unwrap_err();
+    let refused = lab.due_lists()[0].read().unwrap_err();
     assert!(refused.in_full().contains("root:$6$secret"), "{refused:?}");
 }
 
@@ -355,9 +348,9 @@ fn what_has_ended_is_reported_nowhere_from_that_moment_on() {
         );
     }
     assert_eq!(lab.listed_bans(), []);
-    assert_eq!(lab.controller.status().bans, 0);
+    assert_eq!(lab.status().bans, 0);
     assert_eq!(
-        queries::allows(&lab.controller.state).len(),
+        queries::allows(&lab.state).len(),
         1,
         "that of the configuration"
     );
@@ -427,7 +420,7 @@ fn a_reload_whose_list_cannot_be_read_is_refused_with_the_name_of_the_file() {
     let [old, new] = ["old.txt", "new.txt"].map(|name| files.path().join(name));
     fs::write(&old, "192.0.2.1\n").unwrap();
     let mut lab = Lab::new(with_file(&old, None));
-    let before = (lab.entries(), lab.controller.state.intent.config.clone());
+    let before = (lab.entries(), lab.state.intent.config.clone());
     for text in [None, Some("192.0.2.1\nx\n"), Some("# nobody\n")] {
         if let Some(text) = text {
             fs::write(&new, text).unwrap();
@@ -439,10 +432,7 @@ fn a_reload_whose_list_cannot_be_read_is_refused_with_the_name_of_the_file() {
         let refused = lab.replace(config).unwrap_err();
         assert!(refused.error.contains("list drop: "), "{refused:?}");
         assert!(refused.error.contains("new.txt"), "{refused:?}");
-        assert_eq!(
-            (lab.entries(), lab.controller.state.intent.config.clone()),
-            before
-        );
+        assert_eq!((lab.entries(), lab.state.intent.config.clone()), before);
     }
 }
 
@@ -452,7 +442,7 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     let file = files.path().join("drop.txt");
     fs::write(&file, "192.0.2.1\n192.0.2.2\n192.0.2.3\n").unwrap();
     let mut lab = Lab::new(config());
-    let before = (lab.entries(), lab.controller.state.intent.config.clone());
+    let before = (lab.entries(), lab.state.intent.config.clone());
     let next = Config {
         observe: true,
         ..with_file(&file, None)
@@ -461,15 +451,12 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     let refused = lab.replace(next.clone()).unwrap_err();
     assert!(refused.error.contains("is full"), "{refused:?}");
     let settings = lab.memory().settings;
-    assert_eq!(
-        (lab.entries(), lab.controller.state.intent.config.clone()),
-        before
-    );
+    assert_eq!((lab.entries(), lab.state.intent.config.clone()), before);
     assert!(!settings.observe() && lab.controller.lists().is_empty());
     lab.memory().entries_max = 0;
     lab.replace(next).unwrap();
     assert!(lab.is_banned("192.0.2.3") && lab.memory().settings.observe());
-    let kept = lab.controller.state.kept.store.lists().unwrap();
+    let kept = lab.state.kept.store.lists().unwrap();
     assert_eq!(kept[0].entries().len(), 3, "the database has it too");
 }
 
@@ -486,7 +473,7 @@ fn a_list_of_a_file_is_not_changed_by_hand() {
         refused.error.starts_with("the list `drop` is loaded from"),
         "{refused:?}"
     );
-    assert!(lab.controller.remove_list(target("drop"), "root").is_err());
+    assert!(lab.remove_list(target("drop"), "root").is_err());
     let all = lab.export(Exported::All);
     let answer = lab.send(&ImportRequest::default(), &all).unwrap();
     assert_eq!(
@@ -540,14 +527,14 @@ fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
         (ImportInto::Bans, true, 0),
     ] {
         let mut lab = Lab::new(config());
-        lab.controller.about.progress.begin(0);
+        lab.about.progress.begin(0);
         let request = ImportRequest {
             into,
             dry_run,
             ..request("bad", Action::Ban)
         };
         lab.send(&request, &text).unwrap();
-        let progress = &lab.controller.about.progress;
+        let progress = &lab.about.progress;
         assert_eq!(
             (progress.done(), progress.view().total),
             (steps, 0),
@@ -742,14 +729,14 @@ fn the_file_of_a_list_leaves_connected_networks_out_as_long_as_they_are() {
     assert!(!lab.drops("10.0.4.9"));
 
     // The host leaves a network, and the file is read again.
-    assert!(lab.controller.due_lists().is_empty());
+    assert!(lab.due_lists().is_empty());
     let mut moved = Protected::loopback();
     moved.add_network(prefix("10.7.0.0/16"), "eth0".into());
-    lab.controller.protect(moved.clone());
+    lab.protect(moved.clone());
     lab.read_due();
     assert!(lab.drops("10.0.4.9") && !lab.drops("10.7.0.9"));
-    lab.controller.protect(moved);
-    assert!(lab.controller.due_lists().is_empty());
+    lab.protect(moved);
+    assert!(lab.due_lists().is_empty());
 }
 
 #[test]
@@ -835,15 +822,12 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        let export = export::export(&self.controller.state.intent, &request).unwrap();
+        let export = export::export(&self.state.intent, &request).unwrap();
         let mut text = String::new();
-        let mut bans = export::some_bans(&self.controller.state.intent, None);
+        let mut bans = export::some_bans(&self.state.intent, None);
         while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
             text += &export.of_bans(&bans);
-            bans = export::some_bans(
-                &self.controller.state.intent,
-                Some(&(*prefix, origin.clone())),
-            );
+            bans = export::some_bans(&self.state.intent, Some(&(*prefix, origin.clone())));
         }
         text.extend(export.others());
         text
@@ -851,11 +835,11 @@ impl Lab {
 
     /// Reads the files that are due, as the daemon does.
     fn read_due(&mut self) {
-        let due = self.controller.due_lists();
+        let due = self.due_lists();
         assert_eq!(due.len(), 1);
         for file in due {
             let reading = file.read();
-            self.controller.take_list(&file, reading);
+            self.take_list(&file, reading);
         }
     }
 

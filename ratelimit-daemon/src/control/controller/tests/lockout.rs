@@ -79,7 +79,7 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     assert_eq!(lab.action(own), "drop");
     let mut protecting = config();
     protecting.protected = vec![prefix("203.0.113.0/25")];
-    lab.controller.replace_config(protecting).unwrap();
+    lab.replace_config(protecting).unwrap();
     assert_eq!(lab.action(own), "pass");
     assert_eq!(lab.policy_amount("203.0.113.7"), 50);
     let refused = lab.ban(&["203.0.113.0/24"], None).unwrap_err();
@@ -94,7 +94,7 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     assert_eq!(lab.action(own), "pass");
     assert_eq!(lab.action(address("203.0.113.200")), "drop");
     assert!(ban(&mut lab, prefix("203.0.113.9"), Requester::Detection).is_err());
-    lab.controller.replace_config(config()).unwrap();
+    lab.replace_config(config()).unwrap();
     assert_eq!(lab.action(own), "drop");
 }
 
@@ -112,13 +112,13 @@ fn a_protected_address_that_could_not_be_exempted_is_exempt_once_the_tables_have
     lab.memory().entries_max = entries;
     let mut found = Protected::default();
     found.add(own, Why::Gateway("eth0".into()));
-    lab.controller.protect(found);
-    lab.controller.tick();
+    lab.protect(found);
+    lab.tick();
     assert!(!lab.memory().entries.contains_key(&own));
     lab.memory().entries_max = 0;
-    lab.controller.tick();
+    lab.tick();
     assert!(lab.memory().entries.contains_key(&own));
-    assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+    assert_eq!(lab.reconciliation().repaired.sum(), 0);
 }
 
 /// The documented result.
@@ -181,9 +181,9 @@ fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refuse
         Requester::List { .. } => Origin::list("field"),
         Requester::Other => Origin::cluster("edge-2"),
     };
-    lab.controller.state.protection.vet(prefix, requester)?;
+    lab.state.protection.vet(prefix, requester)?;
     let edit = super::ban(&prefix.to_string(), origin, FOREVER);
-    lab.controller.state.apply([edit], Cause::Origin)?;
+    lab.state.apply([edit], Cause::Origin)?;
     Ok(())
 }
 
@@ -224,18 +224,18 @@ fn what_becomes_protected_is_exempt_from_the_bans_that_are_there() {
     let gateway: IpAddr = "198.51.100.1".parse().unwrap();
     lab.ban(&["198.51.100.0/24"], None).unwrap();
     assert_eq!(lab.action(gateway), "drop");
-    lab.controller.protect(protected());
+    lab.protect(protected());
     assert_eq!(lab.action(gateway), "pass");
-    let views = lab.controller.protected();
+    let views = lab.protected();
     let exempt: Vec<String> = views
         .iter()
         .filter(|view| view.exempt)
         .map(|view| view.prefix.to_string())
         .collect();
     assert_eq!(exempt, ["198.51.100.1", "198.51.100.7"]);
-    lab.controller.protect(Protected::default());
+    lab.protect(Protected::default());
     assert_eq!(lab.action(gateway), "drop");
-    assert!(lab.controller.protected().is_empty());
+    assert!(lab.protected().is_empty());
 }
 
 #[test]
@@ -291,12 +291,12 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
 fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     let mut lab = Lab::new(config());
     let peer: IpAddr = "192.0.2.50".parse().unwrap();
-    lab.controller.run(ProtectSshPeer(peer));
+    lab.run(ProtectSshPeer(peer));
     let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
     assert!(refused.error.contains("SSH session"), "{}", refused.error);
     // Addresses found on the host are protected as well.
-    lab.controller.protect(protected());
-    lab.controller.protect(Protected::default());
+    lab.protect(protected());
+    lab.protect(Protected::default());
     lab.ban(&["192.0.2.0/24"], None).unwrap_err();
 }
 
@@ -316,7 +316,7 @@ fn a_forced_ban_and_another_by_hand_replace_each_other() {
     lab.ban(&[gateway], None).unwrap_err();
     assert_eq!(lab.listed_bans().len(), 1);
     assert_eq!(lab.listed_bans()[0].origin, Origin::Forced);
-    lab.controller.protect(Protected::default());
+    lab.protect(Protected::default());
     let changed = lab
         .controller
         .ban(force(false, Some(600.0)), "root")

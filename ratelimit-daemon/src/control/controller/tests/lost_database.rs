@@ -29,7 +29,7 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_manual_bans_s
     fs::remove_file(&file).unwrap();
     lab.lose_database();
     for _ in 0..2 {
-        lab.controller.tick();
+        lab.tick();
         assert!(lab.is_banned("192.0.2.2") && lab.is_banned("2001:db8::/48"));
         assert_eq!(
             lab.runtime(),
@@ -45,7 +45,7 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_manual_bans_s
     }
 
     fs::write(&file, "192.0.2.1\n").unwrap();
-    lab.controller.reload_lists();
+    lab.reload_lists();
     assert_eq!(
         lab.runtime(),
         ["192.0.2.8", "192.0.2.9", "198.51.100.7", "2001:db8:1::/64"]
@@ -67,7 +67,7 @@ fn what_a_file_says_at_the_start_is_of_its_list_at_once() {
     let held = lab.entries();
     fs::write(&file, "192.0.2.1\n").unwrap();
     lab.lose_database();
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(lab.runtime(), [""; 0]);
     assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("192.0.2.2"));
     assert_eq!(
@@ -83,9 +83,9 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_continue() {
     lab.take(&[("192.0.2.2", Some(600)), ("192.0.2.3", Some(600))], true);
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
     lab.lose_database();
-    lab.controller.tick();
-    lab.controller.lose_crowdsec("refused".to_owned());
-    lab.controller.tick();
+    lab.tick();
+    lab.lose_crowdsec("refused".to_owned());
+    lab.tick();
     assert!(
         ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
             .iter()
@@ -93,7 +93,7 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_continue() {
     );
     assert_eq!(lab.runtime(), ["192.0.2.1"]);
     lab.take(&[("192.0.2.3", Some(600))], true);
-    lab.controller.tick();
+    lab.tick();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
     assert!(!lab.is_banned("192.0.2.2"));
     let origins = lab.listed_bans().into_iter().map(|ban| ban.origin);
@@ -112,13 +112,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
     }
     let mut lab = Lab::new(config);
     for (prefix, seconds) in [("192.0.2.8", None), ("192.0.2.9", Some(600.0))] {
-        let request = AllowRequest {
-            prefixes: vec![self::prefix(prefix)],
-            seconds,
-            reason: None,
-            ..AllowRequest::default()
-        };
-        lab.controller.allow(request, "root").unwrap();
+        lab.allow(prefix, seconds).unwrap();
     }
     lab.ban(&["192.0.2.0/24"], None).unwrap();
     let runtime = ["192.0.2.10", "192.0.2.8", "192.0.2.9"];
@@ -126,7 +120,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
     fs::remove_file(&file).unwrap();
     for _ in 0..2 {
         lab.lose_database();
-        lab.controller.tick();
+        lab.tick();
         assert_eq!(lab.allowed_at_runtime(), runtime);
         assert_eq!(
             lab.lists(),
@@ -135,7 +129,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
         assert!(lab.is_allowed("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
     }
     fs::write(&file, "2001:db8::/48\n").unwrap();
-    lab.controller.reload_lists();
+    lab.reload_lists();
     assert_eq!(lab.allowed_at_runtime(), runtime);
     assert!(!lab.is_allowed("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
     assert!(lab.is_allowed("192.0.2.8") && lab.is_allowed("192.0.2.9"));
@@ -154,7 +148,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     let target = ratelimit_core::api::ListTarget {
         name: "gone".into(),
     };
-    lab.controller.remove_list(target, "root").unwrap();
+    lab.remove_list(target, "root").unwrap();
     let (held, known, bans) = (lab.entries(), lab.controller.lists(), lab.runtime());
     lab.lose_database();
     assert_eq!(lab.entries(), held);
@@ -165,10 +159,10 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     let check = lab.checked("192.0.2.1");
     assert_eq!(check.ban.unwrap().reason.as_deref(), Some("scan"));
     // An entry removed from a list does not return with an older copy.
-    let copy = lab.state.path().join("lists/bad.jsonl");
+    let copy = lab.directory.path().join("lists/bad.jsonl");
     let before = fs::read(&copy).unwrap();
     lab.import_list("bad", "192.0.2.1 # scan\n");
-    lab.controller.state.write_last();
+    lab.state.write_last();
     fs::write(&copy, before).unwrap();
     lab.lose_database();
     assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("198.51.100.0/24"));
@@ -189,11 +183,11 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
 impl Lab {
     /// Starts a daemon over what the kernel holds, without a database.
     fn lose_database(&mut self) {
-        self.controller.state.write_last();
+        self.state.write_last();
         for name in ["state.db", "state.db-wal", "state.db-shm", "state.changes"] {
-            let _ = fs::remove_file(self.state.path().join(name));
+            let _ = fs::remove_file(self.directory.path().join(name));
         }
-        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        self.start_again();
     }
 
     /// The bans that are of no list.
@@ -205,7 +199,7 @@ impl Lab {
 
 impl Lab {
     fn allowed_at_runtime(&self) -> Vec<String> {
-        let allows = queries::allows(&self.controller.state).into_iter();
+        let allows = queries::allows(&self.state).into_iter();
         let mut allows: Vec<String> = allows.map(|allow| allow.prefix.to_string()).collect();
         allows.sort();
         allows

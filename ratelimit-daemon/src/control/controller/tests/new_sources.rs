@@ -22,9 +22,9 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
         };
         let config = Config {
             new_sources,
-            ..lab.controller.state.intent.config.clone()
+            ..lab.state.intent.config.clone()
         };
-        lab.controller.replace_checked(config).unwrap();
+        lab.replace_checked(config).unwrap();
         for write in &lab.memory().writes {
             if let Write::Settings(new) = write {
                 settings = *new;

@@ -101,7 +101,7 @@ fn bans_of_one_origin_end_without_those_of_another() {
         ban("192.0.2.1", Origin::Manual, FOREVER),
     ]);
     thread::sleep(Duration::from_millis(10));
-    lab.controller.tick();
+    lab.tick();
     let bans = lab.listed_bans();
     let origins: Vec<&Origin> = bans.iter().map(|ban| &ban.origin).collect();
     assert_eq!(origins, [&Origin::Manual]);

@@ -37,11 +37,7 @@ fn limits_that_are_set_later_add_to_those_before() {
         .unwrap();
     assert_eq!(now.replaced, [syn(20)]);
     assert_eq!(lab.amounts(SOURCE), (vec![5000, 100], true));
-    let target = LimitTarget {
-        prefix: Some(prefix(SOURCE)),
-        destination: None,
-    };
-    let now = lab.controller.remove_limits(target, "root").unwrap().limits;
+    let now = lab.unlimit(Some(SOURCE)).unwrap().limits;
     assert_eq!(now.unwrap().limits, [limit(1000), syn(20)]);
     assert_eq!(lab.amounts(SOURCE), (vec![1000, 20], true));
 }
@@ -72,7 +68,7 @@ fn only_these_limits_hold_where_that_is_said() {
         only: true,
         ..LimitRequest::default()
     };
-    let now = lab.controller.set_limits(request, "root").unwrap().limits;
+    let now = lab.set_limits(request, "root").unwrap().limits;
     let now = now.unwrap();
     assert_eq!(now.replaced, [limit(1000), syn(20)]);
     assert_eq!((now.ban, now.ban_before), (None, Some(ban())));
@@ -94,10 +90,10 @@ fn a_policy_has_no_more_limits_with_those_set_at_runtime() {
             ..LimitRequest::default()
         }
     };
-    let refused = lab.controller.set_limits(windows(7), "root").unwrap_err();
+    let refused = lab.set_limits(windows(7), "root").unwrap_err();
     assert_eq!(refused.error, "too many limits (maximum 8 per policy)");
     assert!(refused.hint.unwrap().contains("--only"));
-    lab.controller.set_limits(windows(6), "root").unwrap();
+    lab.set_limits(windows(6), "root").unwrap();
     let one_more = Config {
         default_policy: PolicyConfig {
             limits: vec![limit(1000), syn(20), limit(2)],

@@ -15,7 +15,7 @@ fn everything_passes_until_it_is_ended_and_over_restarts() {
     lab.check("192.0.2.1", "pass", "pass-all", None, "default");
     lab.restart();
     assert!(lab.is_open());
-    assert_eq!(lab.controller.status().pass_all, Some(status));
+    assert_eq!(lab.status().pass_all, Some(status));
     lab.limit(None, 5).unwrap();
     assert!(lab.is_open(), "a change of limits ends it");
     assert!(lab.pass_all(false, None).unwrap().is_some(), "what ended");
@@ -30,14 +30,14 @@ fn everything_passes_until_it_is_ended_and_over_restarts() {
 fn it_ends_by_itself_at_its_end() {
     let mut lab = Lab::new(config());
     lab.pass_all(true, Some(600.0)).unwrap();
-    lab.controller.tick();
+    lab.tick();
     assert!(lab.is_open());
     lab.pass_all(true, Some(0.01)).unwrap();
     thread::sleep(Duration::from_millis(20));
     lab.restart();
-    lab.controller.tick();
+    lab.tick();
     assert!(!lab.is_open());
-    assert_eq!(lab.controller.status().pass_all, None);
+    assert_eq!(lab.status().pass_all, None);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_kernel_knows_its_end_and_is_told_the_same_again_after_a_restart() {
 fn in_another_boot_it_lasts_no_longer_than_it_was_to_whatever_the_wall_clock_shows() {
     let mut lab = Lab::new(config());
     lab.pass_all(true, Some(600.0)).unwrap();
-    let file = lab.state.path().join("pass-all.json");
+    let file = lab.directory.path().join("pass-all.json");
     let kept = fs::read_to_string(&file).unwrap();
     let boot = clock::boot_id();
     fs::write(&file, kept.replace(&boot, "another boot")).unwrap();
@@ -70,7 +70,7 @@ fn in_another_boot_it_lasts_no_longer_than_it_was_to_whatever_the_wall_clock_sho
         (580_000_000_000..601_000_000_000).contains(&length),
         "{length}"
     );
-    let status = lab.controller.status().pass_all.unwrap();
+    let status = lab.status().pass_all.unwrap();
     let year = |time: Timestamp| time.to_string()[..4].to_owned();
     let (since, until) = (year(status.since), year(status.until.unwrap()));
     // The wall clock was wrong by centuries when it began.
@@ -92,8 +92,8 @@ fn its_begin_and_its_end_are_events() {
     lab.pass_all(false, None).unwrap();
     lab.pass_all(true, Some(0.001)).unwrap();
     thread::sleep(Duration::from_millis(5));
-    lab.controller.tick();
-    let events = lab.controller.state.reports.journal.kept();
+    lab.tick();
+    let events = lab.events();
     let bys = events.iter().map(|event| {
         if let What::PassAllOn { by, .. } = &event.what {
             return (true, Some(by.as_ref()));
@@ -121,10 +121,10 @@ fn a_time_that_makes_no_sense_is_refused() {
 fn a_file_that_is_damaged_is_still_the_last_word() {
     let mut lab = Lab::new(config());
     lab.pass_all(true, None).unwrap();
-    fs::write(lab.state.path().join("pass-all.json"), "{").unwrap();
+    fs::write(lab.directory.path().join("pass-all.json"), "{").unwrap();
     lab.restart();
     assert!(lab.is_open());
-    assert_eq!(lab.controller.status().pass_all.unwrap().author, "unknown");
+    assert_eq!(lab.status().pass_all.unwrap().author, "unknown");
     lab.pass_all(false, None).unwrap();
     lab.restart();
     assert!(!lab.is_open());
@@ -135,22 +135,22 @@ fn it_ends_also_where_that_cannot_be_written_down() {
     let runtime: fn(&mut Lab) = |lab| drop(lab.pass_all(false, None).unwrap());
     let by_its_time: fn(&mut Lab) = |lab| {
         thread::sleep(Duration::from_millis(20));
-        lab.controller.tick();
+        lab.tick();
     };
     for (seconds, end) in [(None, runtime), (Some(0.01), by_its_time)] {
         let mut lab = Lab::new(config());
         lab.pass_all(true, seconds).unwrap();
-        let file = lab.state.path().join("pass-all.json");
+        let file = lab.directory.path().join("pass-all.json");
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         end(&mut lab);
         assert!(!lab.is_open());
-        lab.controller.tick();
-        let unkept = lab.controller.unkept();
+        lab.tick();
+        let unkept = lab.unkept();
         assert!(unkept[0].contains("pass-all.json"), "{unkept:?}");
         fs::remove_dir(&file).unwrap();
-        lab.controller.tick();
-        assert!(lab.controller.unkept().is_empty());
+        lab.tick();
+        assert!(lab.unkept().is_empty());
         lab.restart();
         assert!(!lab.is_open());
     }
@@ -159,14 +159,14 @@ fn it_ends_also_where_that_cannot_be_written_down() {
 #[test]
 fn it_opens_everything_also_where_that_cannot_be_written_down() {
     let mut lab = Lab::new(config());
-    let obstacle = lab.state.path().join("pass-all.new");
+    let obstacle = lab.directory.path().join("pass-all.new");
     fs::create_dir(&obstacle).unwrap();
     lab.pass_all(true, None).unwrap().unwrap();
     assert!(lab.is_open());
-    assert_eq!(lab.controller.unkept().len(), 1);
+    assert_eq!(lab.unkept().len(), 1);
     fs::remove_dir(&obstacle).unwrap();
-    lab.controller.tick();
-    assert!(lab.controller.unkept().is_empty());
+    lab.tick();
+    assert!(lab.unkept().is_empty());
     lab.restart();
     assert!(lab.is_open());
 }
@@ -177,9 +177,9 @@ fn what_the_kernel_refuses_is_not_told_as_done() {
     for is_open in [false, true] {
         lab.memory().settings_refused = true;
         lab.pass_all(!is_open, None).unwrap_err();
-        assert_eq!(lab.controller.feeds.pass_all.status().is_some(), is_open);
+        assert_eq!(lab.feeds.pass_all.status().is_some(), is_open);
         lab.memory().settings_refused = false;
-        lab.controller.tick();
+        lab.tick();
         assert_eq!(lab.is_open(), is_open);
         lab.pass_all(true, None).unwrap();
     }
@@ -192,7 +192,7 @@ impl Lab {
         seconds: Option<f64>,
     ) -> Result<Option<PassAllStatus>, Refused> {
         let request = PassAllRequest { on, seconds };
-        self.controller.set_pass_all(request, "root")
+        self.set_pass_all(request, "root")
     }
 
     fn open_until(&self) -> Instant {

@@ -20,7 +20,7 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         (changed.removed, changed.absent),
         (1, vec![prefix("192.0.2.2")])
     );
-    let events = lab.controller.state.reports.journal.kept();
+    let events = lab.events();
     let ended = events.iter().find_map(|event| {
         let What::BanRemoved { by, .. } = &event.what else {
             return None;
@@ -39,10 +39,7 @@ fn a_program_changes_and_ends_its_own_bans_only() {
 fn unban_by_hand_ends_the_bans_of_programs_too() {
     let mut lab = Lab::new(config());
     lab.ban_by("fail2ban/sshd", "192.0.2.1", None).unwrap();
-    let request = PrefixesRequest {
-        prefixes: vec![prefix("192.0.2.1")],
-    };
-    assert_eq!(lab.controller.unban(request, "root").unwrap().removed, 1);
+    assert_eq!(lab.unban(&["192.0.2.1"]).unwrap().removed, 1);
     assert!(!lab.is_banned("192.0.2.1"));
 }
 
@@ -77,7 +74,7 @@ impl Lab {
             reason: None,
             ..ProgramBanRequest::default()
         };
-        self.controller.ban_by_program(request, "root")
+        self.ban_by_program(request, "root")
     }
 
     fn unban_by(&mut self, program: &str, texts: &[&str]) -> Changed {
@@ -86,6 +83,6 @@ impl Lab {
             prefixes: texts.iter().map(|text| prefix(text)).collect(),
             ..ProgramUnbanRequest::default()
         };
-        self.controller.unban_by_program(request, "root").unwrap()
+        self.unban_by_program(request, "root").unwrap()
     }
 }

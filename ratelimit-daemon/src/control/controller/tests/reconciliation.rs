@@ -47,9 +47,9 @@ fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     let mut lab = Lab::new(config());
     let other = Policy::new(&[], 9, true).unwrap();
     lab.memory().policies.insert(77, other);
-    lab.controller.reconcile();
+    lab.reconcile();
     assert!(!lab.memory().policies.contains_key(&77));
-    let repaired = lab.controller.reconciliation().repaired;
+    let repaired = lab.reconciliation().repaired;
     assert_eq!(repaired.0[Kind::Policy as usize], 1);
 }
 
@@ -59,10 +59,10 @@ fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
     for index in [77, POLICIES_MAX - 1] {
         let other = Policy::new(&[], 9, true).unwrap();
         lab.memory().policies.insert(index, other);
-        (0..POLICIES_MAX / 512).for_each(|_| lab.controller.tick());
+        (0..POLICIES_MAX / 512).for_each(|_| lab.tick());
         assert!(!lab.memory().policies.contains_key(&index));
     }
-    let repaired = lab.controller.reconciliation().repaired;
+    let repaired = lab.reconciliation().repaired;
     assert_eq!((repaired.0[Kind::Policy as usize], repaired.sum()), (2, 2));
 }
 
@@ -102,10 +102,10 @@ fn where_nothing_is_different_nothing_is_written() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     let writes = lab.memory().writes.len();
-    lab.controller.tick();
-    lab.controller.reconcile();
+    lab.tick();
+    lab.reconcile();
     assert_eq!(lab.memory().writes.len(), writes);
-    assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+    assert_eq!(lab.reconciliation().repaired.sum(), 0);
 }
 
 #[test]
@@ -117,14 +117,11 @@ fn what_cannot_be_put_right_is_reported_and_tried_again() {
         memory.entries.remove(&prefix("192.0.2.1"));
         memory.entries_max = memory.entries.len();
     }
-    lab.controller.tick();
-    assert_eq!(
-        lab.controller.reconciliation().missing.0[Kind::Entry as usize],
-        1
-    );
+    lab.tick();
+    assert_eq!(lab.reconciliation().missing.0[Kind::Entry as usize], 1);
     lab.memory().entries_max = 0;
-    lab.controller.tick();
-    assert_eq!(lab.controller.reconciliation().missing.sum(), 0);
+    lab.tick();
+    assert_eq!(lab.reconciliation().missing.sum(), 0);
     assert!(lab.is_banned("192.0.2.1"));
 }
 
@@ -187,14 +184,14 @@ fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
 fn bans_come_between_the_parts_of_a_comparison_and_are_no_difference() {
     for (bans, parts) in [(1_000, 1), (LONG, 3)] {
         let mut lab = banned(bans);
-        lab.controller.run(Tick);
+        lab.run(Tick);
         let mut between = 0;
-        while lab.controller.run(CompareOn) {
+        while lab.run(CompareOn) {
             between += 1;
             lab.ban(&[&format!("10.2.0.{between}")], None).unwrap();
         }
         assert!(between >= parts, "{between} of {parts} for {bans} bans");
-        assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+        assert_eq!(lab.reconciliation().repaired.sum(), 0);
     }
 }
 
@@ -211,7 +208,7 @@ fn banned(bans: usize) -> Lab {
     let addresses: Vec<String> = (0..bans).map(address).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
-    lab.controller.tick();
+    lab.tick();
     lab
 }
 
@@ -224,9 +221,9 @@ fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Memory)) {
     let before = tables(lab);
     meddle(&mut lab.memory());
     assert_ne!(tables(lab), before);
-    (0..seconds).for_each(|_| lab.controller.tick());
+    (0..seconds).for_each(|_| lab.tick());
     assert_eq!(tables(lab), before);
-    assert_eq!(lab.controller.reconciliation().missing.sum(), 0);
+    assert_eq!(lab.reconciliation().missing.sum(), 0);
 }
 
 fn check(kind: Kind, different: u64, meddle: impl FnOnce(&mut Memory)) {
@@ -253,13 +250,13 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
     let before = tables(&lab);
     meddle(&mut lab.memory());
     assert_ne!(tables(&lab), before);
-    lab.controller.tick();
+    lab.tick();
     assert_eq!(tables(&lab), before);
     let Reconciliation {
         intended,
         missing,
         repaired,
-    } = lab.controller.reconciliation();
+    } = lab.reconciliation();
     assert_eq!(
         (repaired.0[kind as usize], repaired.sum()),
         (different, different)

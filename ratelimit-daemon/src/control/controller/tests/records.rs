@@ -11,38 +11,23 @@ fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     lab.memory().record_words = Some(1);
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
-    assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
-        (1, 0)
-    );
+    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (1, 0));
     set(&mut lab, 3).unwrap();
-    assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
-        (4, 1)
-    );
+    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
     set(&mut lab, 4).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
-    assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
-        (4, 1)
-    );
+    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
     // A refusal changes nothing.
     let refused = set(&mut lab, 9).unwrap_err();
     assert!(refused.error.contains("maximum 8"), "{}", refused.error);
-    assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
-        (4, 1)
-    );
+    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
     // Total limits of a destination need no record of a source.
     set_of(&mut lab, 8, |request| {
         request.prefix = None;
         request.destination = Some(prefix("198.51.100.7/32"));
     })
     .unwrap();
-    assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
-        (4, 1)
-    );
+    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
 }
 
 #[test]
@@ -70,20 +55,20 @@ fn another_table_of_sources_gives_running_programs_no_features_but_those_of_both
     let before = lab.memory().features;
     let mut next = config();
     next.source.capacity *= 2;
-    lab.controller.replace_config(next.clone()).unwrap();
-    lab.controller.follow_tables();
+    lab.replace_config(next.clone()).unwrap();
+    lab.follow_tables();
     assert_eq!(lab.memory().specialised, []);
     assert_eq!(lab.memory().features, before);
     next.source.capacity *= 2;
     next.node.limits = vec![limit(9)];
-    lab.controller.replace_config(next.clone()).unwrap();
-    lab.controller.follow_tables();
+    lab.replace_config(next.clone()).unwrap();
+    lab.follow_tables();
     let both = before.with(Feature::Node);
     assert_eq!(lab.memory().specialised, [both]);
     next.source.capacity *= 2;
     next.node.limits = Vec::new();
-    lab.controller.replace_config(next).unwrap();
-    lab.controller.follow_tables();
+    lab.replace_config(next).unwrap();
+    lab.follow_tables();
     assert_eq!(lab.memory().specialised, [both]);
     assert_eq!(lab.memory().features, before);
 }
@@ -93,7 +78,7 @@ fn words(lab: &Lab) -> Option<u32> {
 }
 
 fn planned(lab: &Lab) -> u32 {
-    let store = Store::open(lab.state.path()).unwrap();
+    let store = Store::open(lab.directory.path()).unwrap();
     sizes(&lab.config, &store, None, None).unwrap().words
 }
 
@@ -112,5 +97,5 @@ fn set_of(
         ..LimitRequest::default()
     };
     other(&mut request);
-    lab.controller.set_limits(request, "root")
+    lab.set_limits(request, "root")
 }

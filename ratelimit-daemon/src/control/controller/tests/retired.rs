@@ -109,7 +109,7 @@ impl Site {
             self.lab.restart_with(config.clone());
             self.follow();
         }
-        assert_eq!(self.lab.controller.state.enforce_all().unwrap(), 0);
+        assert_eq!(self.lab.state.enforce_all().unwrap(), 0);
     }
 
     /// Replays the writes, and has packets write words in all scopes in force.

@@ -24,7 +24,7 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
     lab.check_bans("198.51.100.1 192.0.2.0 192.0.2.2 192.0.2.3 192.0.2.4");
     lab.edit(&[automatic("198.51.100.2", 60)]);
     lab.check_bans("198.51.100.1 198.51.100.2 192.0.2.0 192.0.2.3 192.0.2.4");
-    assert_eq!(lab.controller.state.noted.filling.evicted, 2);
+    assert_eq!(lab.state.noted.filling.evicted, 2);
     lab.restart();
 }
 
@@ -34,10 +34,10 @@ fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
     // Of 20 entries, 18 are for all: 2 are left.
     for number in 1..=2 {
         lab.ban(&[&format!("198.51.100.{number}")], None).unwrap();
-        assert_eq!(lab.controller.state.noted.filling.evicted, 0);
+        assert_eq!(lab.state.noted.filling.evicted, 0);
     }
     lab.ban(&["198.51.100.3"], None).unwrap();
-    assert_eq!(lab.controller.state.noted.filling.evicted, 1);
+    assert_eq!(lab.state.noted.filling.evicted, 1);
     lab.check_bans("198.51.100.1 198.51.100.2 198.51.100.3 192.0.2.1");
     let refused = lab.ban(&["198.51.100.4"], None).unwrap_err();
     assert!(
@@ -55,7 +55,6 @@ fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
 fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
     let mut lab = full_of(&[(Origin::Manual, 30), (Origin::list("a"), 20)]);
     let refused = lab
-        .controller
         .state
         .apply(&[automatic("198.51.100.1", 60)], Cause::Origin)
         .unwrap_err();
@@ -73,11 +72,7 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
 fn a_list_counts_with_each_of_its_entries() {
     let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
     let two = list(&["198.51.100.1", "198.51.100.2"]);
-    let refused = lab
-        .controller
-        .state
-        .apply(&[two], Cause::Origin)
-        .unwrap_err();
+    let refused = lab.state.apply(&[two], Cause::Origin).unwrap_err();
     assert!(
         refused.error.contains("1 of the new ones find no room"),
         "{}",
@@ -119,17 +114,11 @@ fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
 #[test]
 fn a_list_that_is_nearly_full_is_reported() {
     let mut lab = full_of(&[(Origin::Manual, 30)]);
-    lab.controller.tick();
-    assert_eq!(
-        lab.controller.state.noted.filling.nearly_full,
-        [true, false]
-    );
+    lab.tick();
+    assert_eq!(lab.state.noted.filling.nearly_full, [true, false]);
     lab.memory().capacity = 1000;
-    lab.controller.tick();
-    assert_eq!(
-        lab.controller.state.noted.filling.nearly_full,
-        [false, false]
-    );
+    lab.tick();
+    assert_eq!(lab.state.noted.filling.nearly_full, [false, false]);
 }
 
 #[test]

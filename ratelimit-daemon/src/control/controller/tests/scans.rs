@@ -122,12 +122,12 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     let policies = policies_to_sample(&lab.controller).unwrap();
     let sample = lab.scanner.sample(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
-    lab.controller.run(TakeSample(Some(sample)));
-    lab.controller.suggest(&history::request()).unwrap_err();
+    lab.run(TakeSample(Some(sample)));
+    lab.suggest(&history::request()).unwrap_err();
     // The scan has ended: the next one is whole.
     lab.sample();
     lab.sample();
-    assert!(lab.controller.suggest(&history::request()).is_ok());
+    assert!(lab.suggest(&history::request()).is_ok());
 }
 
 #[test]
@@ -172,7 +172,7 @@ impl Lab {
 
     /// Runs `work` with the handle of another controller over the same tables.
     fn serve<T>(&self, work: impl FnOnce(&Handle, &Runtime) -> T) -> T {
-        let controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        let controller = controller(&self.config, &self.memory, &self.directory, &self.protected);
         let (handle, thread) = controller.spawn().unwrap();
         let answer = work(&handle, &Runtime::new().unwrap());
         drop(handle);
@@ -192,12 +192,12 @@ impl Lab {
     pub(super) fn sample(&mut self) {
         let sample = policies_to_sample(&self.controller);
         let sample = sample.map(|policies| self.scanner.sample(policies));
-        self.controller.run(TakeSample(sample));
+        self.run(TakeSample(sample));
     }
 
     /// A source that has sent a packet under a policy.
     fn put_record(&self, source: &str, policy: &str) {
-        let named = self.controller.state.compiled.policies.get(policy).unwrap();
+        let named = self.state.compiled.policies.get(policy).unwrap();
         let limit = named.policy.limits().next().unwrap().algorithm();
         let mut record = ratelimit_common::Record::default();
         record.words[0] = limit.step(0, clock::now(), 1).unwrap();

@@ -16,11 +16,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
     assert_eq!(room(&lab), LogSize { times: 7, logs: 64 });
     // The configuration's limits come back when those set at runtime are removed.
     lab.limit(None, 9).unwrap();
-    let target = LimitTarget {
-        destination: None,
-        prefix: Some(prefix("192.0.2.0/24")),
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
+    lab.unlimit(Some("192.0.2.0/24")).unwrap();
     assert_eq!(room(&lab), LogSize { times: 3, logs: 64 });
 }
 
@@ -65,7 +61,7 @@ fn logs_that_are_there_are_not_made_shorter_while_a_limit_is_one() {
     ] {
         config.default_policy.limits = limits;
         let lab = Lab::new(config.clone());
-        let store = Store::open(lab.state.path()).unwrap();
+        let store = Store::open(lab.directory.path()).unwrap();
         let found = sizes(&lab.config, &store, None, Some(other)).unwrap();
         assert_eq!(found.logs, expected);
     }
@@ -124,7 +120,7 @@ fn check_and_top_read_the_ring() {
 }
 
 fn room(lab: &Lab) -> LogSize {
-    let store = Store::open(lab.state.path()).unwrap();
+    let store = Store::open(lab.directory.path()).unwrap();
     sizes(&lab.config, &store, None, None).unwrap().logs
 }
 
@@ -140,6 +136,6 @@ impl Lab {
             limits: vec![log(amount)],
             ..LimitRequest::default()
         };
-        self.controller.set_limits(request, "root")
+        self.set_limits(request, "root")
     }
 }

@@ -67,7 +67,7 @@ fn check_pair(seed: u64) {
     let mut state = State::of(&lab);
     let before = state.verdicts();
     assert_eq!(before, compiled(&old), "{context}");
-    lab.controller.replace_config(new.clone()).unwrap();
+    lab.replace_config(new.clone()).unwrap();
     let after = compiled(&new);
     let writes = lab.take_writes();
     let deaths: Vec<usize> = (0..DEATHS)

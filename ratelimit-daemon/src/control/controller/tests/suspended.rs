@@ -17,17 +17,17 @@ fn limits_of_a_class_that_is_gone_are_suspended_at_the_start_and_hold_again_with
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
     lab.start(PLAIN);
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
-    let suspended = lab.controller.status().database.suspended;
+    let suspended = lab.status().database.suspended;
     assert_eq!(suspended[0].policy, "198.51.100.0/24");
     assert!(suspended[0].error.contains("`games`"), "{suspended:?}");
-    assert_eq!(queries::limits(&lab.controller.state).len(), 1);
+    assert_eq!(queries::limits(&lab.state).len(), 1);
     // Whatever else changes.
     lab.limit(Some("198.51.101.0/24"), 5).unwrap();
     lab.load(PLAIN).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
     lab.load(&with_games).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
-    assert_eq!(lab.controller.status().database.suspended, []);
+    assert_eq!(lab.status().database.suspended, []);
     let error = lab.load(PLAIN).unwrap_err().to_string();
     assert!(error.contains("`games`"), "{error}");
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
@@ -41,14 +41,10 @@ fn limits_that_are_suspended_can_be_replaced_and_taken_away() {
     lab.start(PLAIN);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 5);
-    let target = LimitTarget {
-        destination: None,
-        prefix: Some(prefix("198.51.101.0/24")),
-    };
-    lab.controller.remove_limits(target, "root").unwrap();
-    assert_eq!(lab.controller.status().database.suspended, []);
+    lab.unlimit(Some("198.51.101.0/24")).unwrap();
+    assert_eq!(lab.status().database.suspended, []);
     lab.start(PLAIN);
-    assert_eq!(lab.controller.state.intent.limits().len(), 1);
+    assert_eq!(lab.state.intent.limits().len(), 1);
 }
 
 #[test]
@@ -93,11 +89,11 @@ impl Lab {
     /// A new daemon with another configuration over the same tables and database.
     fn start(&mut self, toml: &str) {
         self.config = read(toml);
-        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        self.start_again();
     }
 
     fn load(&mut self, toml: &str) -> anyhow::Result<()> {
-        self.controller.replace_config(read(toml))
+        self.replace_config(read(toml))
     }
 
     fn limit_to(&mut self, target: &str, class: &str) {
@@ -107,6 +103,6 @@ impl Lab {
             only: true,
             ..LimitRequest::default()
         };
-        self.controller.set_limits(request, "root").unwrap();
+        self.set_limits(request, "root").unwrap();
     }
 }

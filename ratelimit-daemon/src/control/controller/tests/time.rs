@@ -22,7 +22,7 @@ fn after_a_suspend_everything_ends_when_it_would_have() {
     let hour = i64::try_from(HOUR.as_nanos()).unwrap();
     now.since_boot += hour;
     now.wall += hour;
-    lab.controller.state.keep_time(now).unwrap();
+    lab.state.keep_time(now).unwrap();
     let allowed = lab.entries()[&prefix("198.51.100.1")]
         .allowed_until()
         .unwrap();
@@ -51,7 +51,7 @@ fn a_step_of_the_wall_clock_changes_nothing() {
         let before = (lab.entries(), runtime_ends(&lab));
         let mut now = Reading::now();
         now.wall += step * 365 * 24 * i64::try_from(HOUR.as_nanos()).unwrap();
-        lab.controller.state.keep_time(now).unwrap();
+        lab.state.keep_time(now).unwrap();
         lab.restart();
         assert_eq!((lab.entries(), runtime_ends(&lab)), before);
     }
@@ -73,7 +73,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
 
 /// When the allow and the limits end, as it is intended.
 fn runtime_ends(lab: &Lab) -> Vec<Instant> {
-    let intent = &lab.controller.state.intent;
+    let intent = &lab.state.intent;
     let allows = intent.allows().values().map(|row| row.until);
     let limits = intent.limits().values().map(|row| row.entry.until);
     allows.chain(limits).collect()

@@ -23,15 +23,15 @@ const THIRD: &str = "[policy.default]\nlimits = [{ packets = 300, per = \"1s\" }
 #[test]
 fn a_trial_holds_at_once_and_is_gone_when_nobody_confirms_it() {
     let mut site = Site::new();
-    let started = site.lab.controller.status().config_applied;
+    let started = site.lab.status().config_applied;
     let applied = site.apply(NEW, 600.0).unwrap();
     assert_eq!(applied.len(), 1, "{applied:?}");
     assert_eq!(site.amount(), 200);
-    assert!(site.lab.controller.status().config_applied > started);
-    site.lab.controller.tick();
+    assert!(site.lab.status().config_applied > started);
+    site.lab.tick();
     assert_eq!(site.amount(), 200, "its time is not over");
     site.expire();
-    site.lab.controller.tick();
+    site.lab.tick();
     assert_eq!(site.amount(), 100);
     assert_eq!(site.attempt(), None, "the file never said anything else");
     site.start();
@@ -43,11 +43,11 @@ fn a_trial_and_what_became_of_it_are_events() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
     site.expire();
-    site.lab.controller.tick();
+    site.lab.tick();
     site.apply(NEW, 600.0).unwrap();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     site.apply(NEW, 600.0).unwrap();
-    site.lab.controller.confirm("alice").unwrap();
+    site.lab.confirm("alice").unwrap();
     let began = "\"trial-began\" \"root\"";
     let expected = [
         began,
@@ -64,12 +64,12 @@ fn a_trial_and_what_became_of_it_are_events() {
 fn the_end_of_a_trial_while_no_daemon_runs_is_an_event_once() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
-    site.lab.controller.tick();
+    site.lab.tick();
     site.expire_on_disk();
     let expected = ["\"trial-began\" \"root\"", "\"trial-rolled-back\" null"];
     for _ in 0..2 {
         site.start();
-        site.lab.controller.tick();
+        site.lab.tick();
         assert_eq!(site.events(), expected);
     }
 }
@@ -85,7 +85,7 @@ fn a_daemon_that_is_killed_meanwhile_continues_counting() {
         TrialOutcome::Pending { .. }
     ));
     site.expire();
-    site.lab.controller.tick();
+    site.lab.tick();
     assert_eq!(site.amount(), 100);
 }
 
@@ -108,11 +108,11 @@ fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it()
             site.write(on_disk);
             if runs {
                 site.expire();
-                site.lab.controller.tick();
+                site.lab.tick();
             } else {
                 site.expire_on_disk();
                 site.start();
-                site.lab.controller.tick();
+                site.lab.tick();
             }
             let what = format!("{on_disk} {runs}");
             // A start reads files that changed during the trial.
@@ -121,7 +121,7 @@ fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it()
             assert_eq!(site.attempt().is_some(), on_disk == NEW, "{what}");
             // The next rollback returns to the previous configuration, not to the changed files.
             site.apply(NEW, 600.0).unwrap();
-            site.lab.controller.roll_back("root").unwrap();
+            site.lab.roll_back("root").unwrap();
             assert_eq!(site.amount(), back, "{what}");
             site.start();
             assert_eq!(site.amount(), next, "{what}");
@@ -147,7 +147,7 @@ fn a_file_that_was_overwritten_and_rolled_back_does_not_come_back() {
     site.write(NEW);
     site.apply_main(600.0).unwrap();
     site.expire();
-    site.lab.controller.tick();
+    site.lab.tick();
     for _ in 0..2 {
         assert_eq!(site.amount(), 100);
         let attempt = site.attempt().unwrap();
@@ -164,7 +164,7 @@ fn a_reload_is_a_word_that_counts_more_than_a_roll_back() {
     let mut site = Site::new();
     site.write(NEW);
     site.apply_main(600.0).unwrap();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
     site.lab.controller.reload().unwrap();
     assert_eq!((site.amount(), site.attempt()), (200, None));
@@ -176,7 +176,7 @@ fn a_reload_is_a_word_that_counts_more_than_a_roll_back() {
 fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
-    let attempt = site.lab.controller.confirm("root").unwrap();
+    let attempt = site.lab.confirm("root").unwrap();
     assert!(!attempt.installed);
     for _ in 0..2 {
         assert_eq!(site.amount(), 200);
@@ -195,16 +195,12 @@ fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
 fn a_reload_asks_before_it_discards_what_was_confirmed() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
-    site.lab.controller.confirm("root").unwrap();
+    site.lab.confirm("root").unwrap();
     let refused = site.lab.controller.reload().unwrap_err();
     assert!(refused.hint.unwrap().contains("rlctl reload --discard"));
     assert_eq!(site.amount(), 200);
-    assert_eq!(
-        site.lab.controller.status().config_error,
-        None,
-        "the files are right"
-    );
-    let main = site.lab.controller.feeds.trials.reloaded_file().unwrap();
+    assert_eq!(site.lab.status().config_error, None, "the files are right");
+    let main = site.lab.feeds.trials.reloaded_file().unwrap();
     let reload = Reload {
         candidate: Candidate::of_files(&main),
         request: ReloadRequest {
@@ -212,14 +208,14 @@ fn a_reload_asks_before_it_discards_what_was_confirmed() {
             force: false,
         },
     };
-    site.lab.controller.run(reload).unwrap();
+    site.lab.run(reload).unwrap();
     assert_eq!((site.amount(), site.attempt()), (100, None));
     // Both a saved and another configuration are accepted.
     for (text, amount) in [(NEW, 200), (THIRD, 300)] {
         site.write(OLD);
         site.lab.controller.reload().unwrap();
         site.apply(NEW, 600.0).unwrap();
-        site.lab.controller.confirm("root").unwrap();
+        site.lab.confirm("root").unwrap();
         site.write(text);
         site.lab.controller.reload().unwrap();
         assert_eq!((site.amount(), site.attempt()), (amount, None));
@@ -231,33 +227,33 @@ fn a_reload_that_a_trial_refused_is_no_error_of_the_files() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
     site.lab.controller.reload().unwrap_err();
-    site.lab.controller.roll_back("root").unwrap();
-    assert_eq!(site.lab.controller.status().config_error, None);
+    site.lab.roll_back("root").unwrap();
+    assert_eq!(site.lab.status().config_error, None);
 }
 
 #[test]
 fn a_rollback_takes_the_last_reload_back() {
     let mut site = Site::new();
-    site.lab.controller.roll_back("root").unwrap_err();
+    site.lab.roll_back("root").unwrap_err();
     site.write(NEW);
     site.lab.controller.reload().unwrap();
     // A reload without changes is not the one to roll back.
     site.lab.controller.reload().unwrap();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     for _ in 0..2 {
         assert_eq!(site.amount(), 100);
         let attempt = site.attempt().unwrap();
         assert!(attempt.installed && matches!(attempt.outcome, TrialOutcome::RolledBack { .. }));
-        site.lab.controller.roll_back("root").unwrap_err();
+        site.lab.roll_back("root").unwrap_err();
         site.start();
     }
     site.lab.controller.reload().unwrap();
     assert_eq!(site.amount(), 200);
     // A trial on top of it is taken back first.
     site.apply(THIRD, 600.0).unwrap();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 200);
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
 }
 
@@ -266,7 +262,7 @@ fn a_file_that_was_confirmed_in_its_place_needs_no_note() {
     let mut site = Site::new();
     site.write(NEW);
     site.apply_main(600.0).unwrap();
-    let attempt = site.lab.controller.confirm("root").unwrap();
+    let attempt = site.lab.confirm("root").unwrap();
     assert!(attempt.installed);
     assert_eq!((site.amount(), site.attempt()), (200, None));
     site.start();
@@ -281,9 +277,9 @@ fn one_trial_at_a_time() {
     assert!(refused.hint.unwrap().contains("rlctl confirm"));
     site.lab.controller.reload().unwrap_err();
     assert_eq!(site.amount(), 200);
-    site.lab.controller.confirm("root").unwrap();
-    site.lab.controller.confirm("root").unwrap_err();
-    site.lab.controller.roll_back("root").unwrap_err();
+    site.lab.confirm("root").unwrap();
+    site.lab.confirm("root").unwrap_err();
+    site.lab.roll_back("root").unwrap_err();
 }
 
 #[test]
@@ -318,8 +314,8 @@ fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
     assert!(refused.hint.unwrap().contains("rlctl lists rm drop"));
     assert_eq!((site.amount(), site.attempt()), (100, None));
     site.apply(&other.replace("NAME", "other"), 600.0).unwrap();
-    site.lab.controller.roll_back("root").unwrap();
-    let lists = site.lab.controller.state.intent.lists();
+    site.lab.roll_back("root").unwrap();
+    let lists = site.lab.state.intent.lists();
     assert_eq!(
         lists.keys().map(|name| &**name).collect::<Vec<_>>(),
         ["drop"]
@@ -354,8 +350,8 @@ fn a_list_that_comes_back_after_a_trial_takes_no_import_meanwhile() {
         assert!(refused.error.contains("`drop`"), "{}", refused.error);
         assert!(refused.hint.unwrap().contains("rlctl confirm"));
     }
-    assert!(site.lab.controller.state.intent.lists().is_empty());
-    site.lab.controller.confirm("root").unwrap();
+    assert!(site.lab.state.intent.lists().is_empty());
+    site.lab.confirm("root").unwrap();
     site.lab.send(&list, "198.51.100.9\n").unwrap();
 }
 
@@ -373,17 +369,17 @@ fn what_detection_limits_by_a_class_is_not_told_while_a_trial_has_no_such_class(
         limit: limit(5).of_class(Match::Named("web".into())),
     };
     let edit = Edit::Limited(prefix("192.0.2.0/24"), Some(row));
-    let state = &mut site.lab.controller.state;
+    let state = &mut site.lab.state;
     state.apply([edit], Cause::Origin).unwrap();
     let told = |site: &Site| {
         let check = site.lab.checked("192.0.2.1");
-        let limited = site.lab.controller.status().limited;
+        let limited = site.lab.status().limited;
         (check.limits.len(), check.limited.is_some(), limited)
     };
     assert_eq!(told(&site), (2, true, 1));
     site.apply(NEW, 600.0).unwrap();
     assert_eq!(told(&site), (1, false, 0));
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(told(&site), (2, true, 1));
 }
 
@@ -394,38 +390,38 @@ fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
     fs::create_dir(&note).unwrap();
     site.write(NEW);
     site.lab.controller.reload().unwrap();
-    let status = site.lab.controller.status();
+    let status = site.lab.status();
     assert_eq!((site.amount(), status.config_error), (200, None));
-    let unkept = site.lab.controller.unkept();
+    let unkept = site.lab.unkept();
     assert!(unkept[0].contains("trial.json"), "{unkept:?}");
     fs::remove_dir(&note).unwrap();
-    site.lab.controller.tick();
-    assert!(site.lab.controller.unkept().is_empty());
+    site.lab.tick();
+    assert!(site.lab.unkept().is_empty());
 
     // Nothing is written that the file already says. Removing the record needs no space.
     let full = note.with_extension("new");
     site.write(THIRD);
     site.apply_main(600.0).unwrap();
     fs::create_dir(&full).unwrap();
-    site.lab.controller.confirm("root").unwrap();
+    site.lab.confirm("root").unwrap();
     assert_eq!((site.amount(), note.exists()), (300, false));
     fs::remove_dir(&full).unwrap();
 
     site.apply(NEW, 600.0).unwrap();
     fs::create_dir(&full).unwrap();
-    site.lab.controller.confirm("root").unwrap_err();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.confirm("root").unwrap_err();
+    site.lab.roll_back("root").unwrap();
     assert_eq!((site.amount(), note.exists()), (300, false));
     fs::remove_dir(&full).unwrap();
 
     site.write(NEW);
     site.apply_main(600.0).unwrap();
     fs::create_dir(&full).unwrap();
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 300);
-    assert_eq!(site.lab.controller.unkept().len(), 1);
+    assert_eq!(site.lab.unkept().len(), 1);
     fs::remove_dir(&full).unwrap();
-    site.lab.controller.tick();
+    site.lab.tick();
     site.start();
     assert_eq!(site.amount(), 300, "it does not come back");
 }
@@ -443,9 +439,9 @@ fn runtime_limits_do_not_keep_the_configuration_before_from_coming_back() {
         limits: vec![of_class],
         ..LimitRequest::default()
     };
-    let refused = site.lab.controller.set_limits(request, "root").unwrap_err();
+    let refused = site.lab.set_limits(request, "root").unwrap_err();
     assert!(refused.error.contains("`web`"), "{}", refused.error);
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
 }
 
@@ -461,15 +457,15 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
         only: true,
         ..LimitRequest::default()
     };
-    site.lab.controller.set_limits(request, "root").unwrap();
+    site.lab.set_limits(request, "root").unwrap();
     site.write(OLD);
     site.start();
     assert_eq!(site.amount(), 100);
     site.apply(&with_class(NEW), 600.0).unwrap();
     assert_eq!(site.amount(), 5);
-    site.lab.controller.roll_back("root").unwrap();
+    site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
-    assert_eq!(site.lab.controller.status().database.suspended.len(), 1);
+    assert_eq!(site.lab.status().database.suspended.len(), 1);
 }
 
 #[test]
@@ -483,11 +479,11 @@ fn files_beside_are_part_of_what_comes_back() {
     )
     .unwrap();
     site.apply_main(600.0).unwrap();
-    assert_eq!(queries::allows(&site.lab.controller.state).len(), 1);
-    site.lab.controller.roll_back("root").unwrap();
-    assert_eq!(queries::allows(&site.lab.controller.state).len(), 0);
+    assert_eq!(queries::allows(&site.lab.state).len(), 1);
+    site.lab.roll_back("root").unwrap();
+    assert_eq!(queries::allows(&site.lab.state).len(), 0);
     site.start();
-    assert_eq!(queries::allows(&site.lab.controller.state).len(), 0);
+    assert_eq!(queries::allows(&site.lab.state).len(), 0);
 }
 
 #[test]
@@ -582,12 +578,12 @@ impl Site {
         let disk = config::load(&self.main()).unwrap();
         self.lab.config = resume(disk, self.directory.path());
         let lab = &mut self.lab;
-        lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+        lab.start_again();
     }
 
     /// The events of trials, with who caused each.
     fn events(&self) -> Vec<String> {
-        let events = self.lab.controller.state.reports.journal.kept();
+        let events = self.lab.events();
         let of_trials = events.iter().filter(|event| event.what.is_trial());
         let of_trials = of_trials.map(|event| serde_json::to_value(event).unwrap());
         of_trials
@@ -610,7 +606,7 @@ impl Site {
             text,
             seconds,
         };
-        let applied = self.lab.controller.apply(request, "root")?;
+        let applied = self.lab.apply(request, "root")?;
         assert!(matches!(
             applied.attempt.outcome,
             TrialOutcome::Pending { .. }
@@ -635,8 +631,8 @@ impl Site {
     /// Lets the time of the trial be over, in memory as on disk.
     fn expire(&mut self) {
         self.expire_on_disk();
-        let trials = &mut self.lab.controller.feeds.trials;
         let config: Config = self.lab.config.clone();
+        let trials = &mut self.lab.feeds.trials;
         *trials = crate::control::feeds::trials::Trials::restore(&config, self.directory.path());
     }
 
@@ -648,7 +644,7 @@ impl Site {
     }
 
     fn attempt(&self) -> Option<Attempt> {
-        self.lab.controller.status().attempt
+        self.lab.status().attempt
     }
 
     fn amount(&self) -> u64 {

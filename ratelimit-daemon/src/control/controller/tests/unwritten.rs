@@ -15,8 +15,8 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
     lab.ban(&["192.0.2.3", "2001:db8::/64"], Some(600.0))
         .unwrap();
     lab.ban(&["192.0.2.1"], None).unwrap();
-    lab.unban("192.0.2.2");
-    lab.allow("203.0.113.9");
+    lab.unban(&["192.0.2.2"]).unwrap();
+    lab.allow("203.0.113.9", None).unwrap();
     lab.limit(None, 77).unwrap();
     lab.limit(Some("198.51.100.0/24"), 78).unwrap();
     lab.import_list("bad", "192.0.2.51\n");
@@ -30,20 +30,20 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         assert_eq!(lab.listed_bans().len(), 3);
     };
     holds(&lab);
-    lab.controller.tick();
+    lab.tick();
     holds(&lab);
-    let unkept = lab.controller.unkept();
+    let unkept = lab.unkept();
     assert!(
         unkept[0].starts_with("8 changes in the database: "),
         "{unkept:?}"
     );
-    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 2);
+    assert_eq!(lab.state.kept.store.bans().unwrap().len(), 2);
 
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.unkept(), Vec::<String>::new());
+    assert_eq!(lab.unkept(), Vec::<String>::new());
     let ends = |lab: &Lab| {
-        let bans = lab.controller.state.intent.bans();
+        let bans = lab.state.intent.bans();
         bans.values().map(|row| row.until).collect::<Vec<_>>()
     };
     let before = ends(&lab);
@@ -57,14 +57,14 @@ fn what_is_taken_back_before_it_was_written_never_was_there() {
     let mut lab = Lab::new(config());
     lab.fill_disk();
     lab.ban(&["192.0.2.1"], None).unwrap();
-    lab.unban("192.0.2.1");
+    lab.unban(&["192.0.2.1"]).unwrap();
     lab.ban(&["192.0.2.2"], Some(0.01)).unwrap();
     thread::sleep(Duration::from_millis(20));
-    lab.controller.tick();
+    lab.tick();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.state.kept.store.bans().unwrap(), []);
-    assert!(lab.controller.unkept().is_empty());
+    assert_eq!(lab.state.kept.store.bans().unwrap(), []);
+    assert!(lab.unkept().is_empty());
     lab.restart();
     assert!(lab.listed_bans().is_empty());
 }
@@ -79,7 +79,7 @@ fn a_change_that_the_kernel_refuses_is_not_written_later_either() {
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 1);
+    assert_eq!(lab.state.kept.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     let hour = 3600 * 1_000_000_000;
     let mut now = Reading::now();
     (now.since_boot, now.wall) = (now.since_boot + hour, now.wall + hour);
-    lab.controller.state.keep_time(now).unwrap();
+    lab.state.keep_time(now).unwrap();
     let after = lab.entries()[&prefix("192.0.2.1")].banned_until().unwrap();
     let earlier = before.as_nanos() - after.as_nanos();
     assert!(
@@ -102,7 +102,7 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     assert!(lab.is_banned("192.0.2.51"));
     lab.free_disk();
     lab.catch_up();
-    let (_, _, row) = lab.controller.state.kept.store.bans().unwrap().remove(0);
+    let (_, _, row) = lab.state.kept.store.bans().unwrap().remove(0);
     // The last bit is for the kernel.
     assert!(row.until.as_nanos().abs_diff(after.as_nanos()) <= 1);
 }
@@ -114,13 +114,13 @@ fn a_start_without_a_disk_ends_what_is_over() {
     lab.ban(&["192.0.2.2"], None).unwrap();
     lab.fill_disk();
     thread::sleep(Duration::from_millis(20));
-    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    lab.start_again();
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
-    assert_eq!(lab.controller.unkept().len(), 1);
+    assert_eq!(lab.unkept().len(), 1);
     lab.free_disk();
     lab.catch_up();
-    assert!(lab.controller.unkept().is_empty());
-    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 1);
+    assert!(lab.unkept().is_empty());
+    assert_eq!(lab.state.kept.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -137,21 +137,21 @@ fn who_locks_the_database_keeps_no_command_waiting() {
         "{:?}",
         clock::elapsed(begun)
     );
-    assert_eq!(lab.controller.unkept().len(), 1);
+    assert_eq!(lab.unkept().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
     lab.catch_up();
-    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 20);
+    assert_eq!(lab.state.kept.store.bans().unwrap().len(), 20);
 }
 
 impl Lab {
     /// Writes until everything is written: after a failed write the next one is not made at once.
     pub(super) fn catch_up(&mut self) {
         let begun = clock::monotonic();
-        while !self.controller.unkept().is_empty() {
-            let unkept = self.controller.unkept();
+        while !self.unkept().is_empty() {
+            let unkept = self.unkept();
             assert!(clock::elapsed(begun) < Duration::from_mins(1), "{unkept:?}");
             thread::sleep(Duration::from_millis(5));
-            self.controller.state.write_unwritten();
+            self.state.write_unwritten();
         }
     }
 
@@ -180,22 +180,7 @@ impl Lab {
     }
 
     fn other(&self) -> Connection {
-        Connection::open(self.state.path().join("state.db")).unwrap()
-    }
-
-    fn unban(&mut self, text: &str) {
-        let request = PrefixesRequest {
-            prefixes: vec![prefix(text)],
-        };
-        self.controller.unban(request, "root").unwrap();
-    }
-
-    fn allow(&mut self, text: &str) {
-        let request = AllowRequest {
-            prefixes: vec![prefix(text)],
-            ..AllowRequest::default()
-        };
-        self.controller.allow(request, "root").unwrap();
+        Connection::open(self.directory.path().join("state.db")).unwrap()
     }
 }
 

@@ -171,7 +171,7 @@ impl Bench {
             Step::Unset(target) => {
                 let prefix = TARGETS[*target].map(prefix);
                 // There may be none.
-                let _ = self.lab.controller.remove_limits(
+                let _ = self.lab.remove_limits(
                     LimitTarget {
                         destination: None,
                         prefix,
@@ -246,7 +246,7 @@ impl Bench {
 
     /// Whose state that of a source is, and the amount that it has.
     fn model_of(&self, source: usize) -> (String, u64) {
-        let intent = &self.lab.controller.state.intent;
+        let intent = &self.lab.state.intent;
         let address = Prefix::from(SOURCES[source].parse::<IpAddr>().unwrap());
         let partner = self.config.policies.get("partner");
         let partner = partner.filter(|_| prefix("203.0.113.0/24").covers(address));
@@ -299,7 +299,7 @@ impl Bench {
 
     /// A policy that is gone may take its region along. In `lru` the kernel keeps its clock.
     fn forget(&mut self) {
-        let policies = &self.lab.controller.state.compiled.policies;
+        let policies = &self.lab.state.compiled.policies;
         let is_gone = |owner: &str| {
             policies
                 .get(owner)

@@ -33,7 +33,7 @@ fn verified_sources_are_counted_until_their_time_is_over() {
         drop(memory);
         let Controller { feeds, state, .. } = &mut lab.controller;
         feeds.verified.look(state);
-        lab.controller.status().challenge.unwrap().verified
+        lab.status().challenge.unwrap().verified
     };
     let minute = 60_000_000_000;
     assert_eq!(count(&mut lab, ("192.0.2.1", minute), 1), 1);

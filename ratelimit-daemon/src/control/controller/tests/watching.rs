@@ -2,7 +2,7 @@
 
 use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
-    api::{AllowRequest, BanChange, Entry, What},
+    api::{BanChange, Entry, What},
     limit::LimitSpec,
 };
 
@@ -24,11 +24,7 @@ fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
         &lab,
         &["+ban 192.0.2.0/24", "ban 192.0.2.1", "policy default"],
     );
-    let request = AllowRequest {
-        prefixes: vec![prefix("192.0.0.0/16")],
-        ..AllowRequest::default()
-    };
-    lab.controller.allow(request, "root").unwrap();
+    lab.allow("192.0.0.0/16", None).unwrap();
     check(
         &lab,
         &[
@@ -45,20 +41,20 @@ fn changes_are_reported_after_a_restart_too_and_drops_are_not() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
     lab.limit(None, 7).unwrap();
-    lab.controller.state.keep_journal();
-    let before = lab.controller.state.reports.journal.kept();
+    lab.state.keep_journal();
+    let before = lab.events();
     assert_eq!(before.len(), 2);
-    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
-    assert_eq!(lab.controller.state.reports.journal.kept(), before);
+    lab.start_again();
+    assert_eq!(lab.events(), before);
     lab.ban(&["192.0.2.2"], None).unwrap();
-    let after = lab.controller.state.reports.journal.kept();
+    let after = lab.events();
     assert_eq!((after.len(), after[2].number), (3, 3));
 }
 
 #[test]
 fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     let mut lab = Lab::new(config());
-    lab.controller.run(TakeEvents {
+    lab.run(TakeEvents {
         drops: [
             DropReason::Class,
             DropReason::Limited,
@@ -113,11 +109,11 @@ fn a_drop_from_before_the_start_is_reported_without_a_limit() {
 /// Returns the amounts of the limits that are reported for drops at these times.
 fn limits(lab: &mut Lab, times: [Instant; 2]) -> [Option<u64>; 2] {
     let drops = times.map(|at| dropped_at(at, DropReason::Limited)).into();
-    lab.controller.run(TakeEvents {
+    lab.run(TakeEvents {
         drops,
         has_bans: false,
     });
-    let kept = lab.controller.state.reports.journal.kept();
+    let kept = lab.events();
     let limits = kept.iter().filter_map(|event| {
         let What::Drop(drop) = &event.what else {
             return None;
@@ -138,9 +134,9 @@ fn a_long_list_of_bans_is_one_event() {
     };
     let later = clock::after(Duration::from_hours(1));
     lab.edit(&bans(100, later));
-    assert_eq!(lab.controller.state.reports.journal.kept().len(), 100);
+    assert_eq!(lab.events().len(), 100);
     lab.edit(&bans(101, later));
-    let kept = lab.controller.state.reports.journal.kept();
+    let kept = lab.events();
     let expected = What::Bans {
         change: BanChange::Added,
         count: 101,

@@ -141,10 +141,10 @@ fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     assert_eq!(levels(IpFamily::V6), [(56, 600), (48, 700)]);
     assert!(memory.settings.has_aggregates());
     drop(memory);
-    let status = lab.controller.status();
+    let status = lab.status();
     assert_eq!(status.aggregates, ["ipv4/24", "ipv6/56", "ipv6/48"]);
     assert!(status.node && status.policies == 2 && status.classes.len() == 1);
-    let shared: Vec<(String, AppliesTo)> = queries::limits(&lab.controller.state)
+    let shared: Vec<(String, AppliesTo)> = queries::limits(&lab.state)
         .into_iter()
         .map(|policy| (policy.name, policy.applies_to))
         .collect();
@@ -202,7 +202,7 @@ fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes()
         let last = property.start() + property.values() - 1;
         entries[last as usize] = ClassSet::one(CLASSES_MAX - 1).unwrap();
         lab.memory().classes = ClassTables::from_entries(entries);
-        (0..165).for_each(|_| lab.controller.tick());
+        (0..165).for_each(|_| lab.tick());
         assert!(lab.memory().classes == before, "{property:?}");
     }
 }
@@ -441,13 +441,7 @@ fn check_tells_the_classes_whose_limit_is_used_up() {
         (check.action, classes)
     };
     assert_eq!(check(&lab), ("pass".to_owned(), vec![]));
-    let named = lab
-        .controller
-        .state
-        .compiled
-        .policies
-        .get("default")
-        .unwrap();
+    let named = lab.state.compiled.policies.get("default").unwrap();
     let key = (address, named.policy.scope());
     let record = used(&named.policy);
     lab.memory().records.insert(key, record);
@@ -467,7 +461,8 @@ fn used(policy: &Policy) -> Record {
 impl Lab {
     fn reload(&mut self, toml: &str) -> anyhow::Result<()> {
         self.config = read(toml);
-        self.controller.replace_config(self.config.clone())
+        let config = self.config.clone();
+        self.replace_config(config)
     }
 
     fn limit_class(&mut self, class: &str) -> Result<Changed, Refused> {
@@ -476,7 +471,7 @@ impl Lab {
             limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
             ..LimitRequest::default()
         };
-        self.controller.set_limits(request, "root")
+        self.set_limits(request, "root")
     }
 
     /// Returns the writes since the last call.
