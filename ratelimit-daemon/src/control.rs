@@ -43,11 +43,10 @@ pub use self::{
     persistence::store::Store,
     queries::Snapshot,
     reports::{
-        busy::{BusyWith, OWN_WORK, asked_as},
         cause::Cause,
         journal::Journal,
         troubles::{CONFIGURATION, PINS},
-        workload::{Seen as SeenWorkload, Workload},
+        workload::{BusyWith, OWN_WORK, Seen as SeenWorkload, Workload, asked_as},
     },
     sources::scanner::{Scanner, Sources},
     state::{

@@ -1,7 +1,6 @@
 //! The log, events and `status`: the journal, troubles, progress, and how often the log repeats
 //! itself.
 
-pub mod busy;
 pub mod cause;
 pub mod change_log;
 pub mod event_log;

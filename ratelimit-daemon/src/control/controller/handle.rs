@@ -15,9 +15,8 @@ use super::{
 use crate::{
     control::{
         reports::{
-            busy::{Busy, BusyWith},
             progress::Progress,
-            workload::Workload,
+            workload::{self, BusyWith, Workload},
         },
         sources::scanner::{self, Scanner},
     },
@@ -69,7 +68,6 @@ pub struct Handle {
     jobs: mpsc::Sender<Job>,
     scans: mpsc::Sender<scanner::Job>,
     progress: Progress,
-    busy: Busy,
     workload: Workload,
     keys: Keys,
 }
@@ -90,7 +88,7 @@ impl Handle {
 
     /// Returns the current work of the controller, if any.
     pub fn busy(&self) -> Option<BusyWith> {
-        self.busy.with()
+        self.workload.busy()
     }
 
     /// Returns the load of the controller, and the number of refused commands.
@@ -114,11 +112,11 @@ impl Handle {
     /// Runs a command when its turn comes.
     pub async fn call<C: Command>(&self, command: C) -> Result<C::Answer, Unanswered> {
         let (sender, answer) = oneshot::channel();
-        let (what, busy) = (Busy::what(), self.busy.clone());
+        let what = workload::what();
         let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(move |controller| {
             drop(waiting);
-            let value = busy.during(what, || controller.run(command));
+            let value = run(controller, what, command);
             controller.state.keep_journal();
             // The client may have hung up.
             let _ = sender.send(value);
@@ -144,11 +142,11 @@ impl Handle {
         command: C,
     ) -> Result<(C::Answer, Vec<String>), Unanswered> {
         let (sender, answer) = oneshot::channel();
-        let (what, busy) = (Busy::what(), self.busy.clone());
+        let what = workload::what();
         let waiting = self.workload.wait();
         let job = Job::Grouped(Box::new(move |controller| {
             drop(waiting);
-            let value = busy.during(what, || controller.run(command));
+            let value = run(controller, what, command);
             Box::new(move |unkept: Unkept, others| {
                 let _ = sender.send((value, unkept, others));
             })
@@ -179,6 +177,12 @@ impl Handle {
     }
 }
 
+/// Runs a command, which keeps the controller busy as `what`.
+fn run<C: Command>(controller: &mut Controller, what: Arc<str>, command: C) -> C::Answer {
+    let workload = controller.about.workload.clone();
+    workload.during(what, || controller.run(command))
+}
+
 impl Controller {
     /// Runs the controller on its own thread until all handles are gone, and then returns it.
     /// Another thread scans the tables of sources.
@@ -186,15 +190,14 @@ impl Controller {
         let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
         self.scans.jobs = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let (progress, busy) = (self.about.progress.clone(), Busy::default());
+        let progress = self.about.progress.clone();
         let workload = self.about.workload.clone();
         let keys = self.keys.clone();
-        let writing = busy.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
-                    self.run_job(job, &mut queue, &writing);
+                    self.run_job(job, &mut queue);
                 }
                 self.scans.jobs = None;
                 if let Err(panic) = scanner.join() {
@@ -206,18 +209,17 @@ impl Controller {
             jobs,
             scans,
             progress,
-            busy,
             workload,
             keys,
         };
         Ok((handle, thread))
     }
 
-    fn run_job(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
+    fn run_job(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>) {
         match job {
             Job::Alone(job) => job(self),
             Job::Grouped(first) => {
-                let next = self.run_group(first, queue, busy);
+                let next = self.run_group(first, queue);
                 if let Some(next) = next {
                     next(self);
                 }
@@ -227,12 +229,7 @@ impl Controller {
 
     /// Runs a command together with those that wait behind it, and returns the first request that
     /// cannot join the group.
-    fn run_group(
-        &mut self,
-        first: Grouped,
-        queue: &mut mpsc::Receiver<Job>,
-        busy: &Busy,
-    ) -> Option<Alone> {
+    fn run_group(&mut self, first: Grouped, queue: &mut mpsc::Receiver<Job>) -> Option<Alone> {
         self.state.begin_group();
         let first = first(self);
         let mut answers = Vec::new();
@@ -247,7 +244,8 @@ impl Controller {
                 Err(_) => break,
             }
         }
-        busy.during("writing changes to the database".into(), || {
+        let workload = self.about.workload.clone();
+        workload.during("writing changes to the database".into(), || {
             self.state.end_group();
             self.state.keep_journal();
         });

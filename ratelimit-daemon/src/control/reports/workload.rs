@@ -1,16 +1,37 @@
-//! The load of the controller: waiting requests, the last run of its periodic work, and refused
-//! commands. It can be read while the controller is busy.
+//! The load of the controller: its current work, waiting requests, the last run of its periodic
+//! work, and refused commands. It can be read while the controller is busy.
 
 use std::{
+    fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
-use crate::clock;
+use jiff::{Timestamp, Unit};
 use ratelimit_core::api::Code;
+
+use crate::clock;
+
+/// Work that no client asked for.
+pub const OWN_WORK: &str = "the work of the daemon itself";
+
+tokio::task_local! {
+    static WHAT: Arc<str>;
+}
+
+/// Runs `task`; clients that wait for the controller see that `what` keeps it busy.
+pub async fn asked_as<F: Future>(what: impl Into<Arc<str>>, task: F) -> F::Output {
+    WHAT.scope(what.into(), task).await
+}
+
+/// Returns how requests of the current task are reported.
+pub(crate) fn what() -> Arc<str> {
+    WHAT.try_with(Arc::clone)
+        .unwrap_or_else(|_| OWN_WORK.into())
+}
 
 /// The load. Clones share it.
 #[derive(Clone, Debug)]
@@ -18,9 +39,18 @@ pub struct Workload(Arc<Figures>);
 
 #[derive(Debug)]
 struct Figures {
+    busy: Mutex<Option<BusyWith>>,
     waiting: AtomicUsize,
     ticked: Mutex<Instant>,
     refused: [AtomicU64; Code::ALL.len()],
+}
+
+/// A piece of work, and since when it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusyWith {
+    what: Arc<str>,
+    since: Timestamp,
+    begun: Instant,
 }
 
 /// A waiting request. Dropping it ends the wait.
@@ -40,6 +70,7 @@ pub struct Seen {
 impl Default for Workload {
     fn default() -> Self {
         Self(Arc::new(Figures {
+            busy: Mutex::default(),
             waiting: AtomicUsize::default(),
             ticked: Mutex::new(clock::monotonic()),
             refused: Default::default(),
@@ -48,6 +79,23 @@ impl Default for Workload {
 }
 
 impl Workload {
+    /// Runs a request, and shows it as the current work.
+    pub(crate) fn during<T>(&self, what: Arc<str>, job: impl FnOnce() -> T) -> T {
+        *lock(&self.0.busy) = Some(BusyWith {
+            what,
+            since: clock::wall(),
+            begun: clock::monotonic(),
+        });
+        let value = job();
+        *lock(&self.0.busy) = None;
+        value
+    }
+
+    /// Returns the current work, if any.
+    pub fn busy(&self) -> Option<BusyWith> {
+        lock(&self.0.busy).clone()
+    }
+
     /// Counts a request until its turn.
     pub fn wait(&self) -> Waiting {
         self.0.waiting.fetch_add(1, Relaxed);
@@ -56,7 +104,7 @@ impl Workload {
 
     /// Records that the periodic work was done.
     pub fn tick(&self) {
-        *self.ticked() = clock::monotonic();
+        *lock(&self.0.ticked) = clock::monotonic();
     }
 
     /// Counts a refused command.
@@ -72,15 +120,31 @@ impl Workload {
         let refused = Code::ALL.iter().zip(&self.0.refused);
         Seen {
             waiting: self.0.waiting.load(Relaxed),
-            tick_age: clock::elapsed(*self.ticked()),
+            tick_age: clock::elapsed(*lock(&self.0.ticked)),
             refused: refused
                 .map(|(code, count)| (*code, count.load(Relaxed)))
                 .collect(),
         }
     }
+}
 
-    fn ticked(&self) -> std::sync::MutexGuard<'_, Instant> {
-        self.0.ticked.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(figure: &Mutex<T>) -> MutexGuard<'_, T> {
+    figure.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl BusyWith {
+    /// Returns how long it has been running.
+    pub fn lasts(&self) -> Duration {
+        clock::elapsed(self.begun)
+    }
+}
+
+impl fmt::Display for BusyWith {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, since, .. } = self;
+        let since = since.round(Unit::Second).unwrap_or(*since);
+        let seconds = self.lasts().as_secs();
+        write!(formatter, "busy with {what} since {since} ({seconds} s)")
     }
 }
 
