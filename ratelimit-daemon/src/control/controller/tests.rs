@@ -51,7 +51,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ratelimit_common::{
-    Instant, ListEntry,
+    Instant, ListEntry, Policy,
     generation::{ByGeneration, Generation},
     parse::Tunnels,
 };
@@ -344,6 +344,16 @@ impl Lab {
         Self::over(Memory::default(), directory, config, protected)
     }
 
+    /// Over a `compact` table of so many sets, if any.
+    fn with_sets(config: Config, table_sets: Option<u32>) -> Self {
+        let memory = Memory {
+            table_sets,
+            ..Memory::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        Self::over(memory, directory, config, Protected::default())
+    }
+
     fn over(memory: Memory, directory: TempDir, config: Config, protected: Protected) -> Self {
         let memory = Arc::new(Mutex::new(memory));
         Self {
@@ -526,12 +536,14 @@ impl Lab {
     }
 
     fn policy_amount(&self, address: &str) -> u64 {
+        let policy = self.policy_of(address);
+        policy.limit(0).unwrap().algorithm().capacity()
+    }
+
+    /// The policy of an address, as the datapath finds it.
+    fn policy_of(&self, address: &str) -> Policy {
         let index = self.policy_index(address);
         self.memory().policies[&index]
-            .limit(0)
-            .unwrap()
-            .algorithm()
-            .capacity()
     }
 }
 
@@ -623,13 +635,13 @@ fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
 }
 
 fn limit(amount: u64) -> LimitSpec {
-    LimitSpec::new(
-        amount,
-        LimitUnit::Packets,
-        Duration::from_secs(1),
-        Algorithm::FixedWindow,
-    )
-    .unwrap()
+    limit_by(amount, 1, Algorithm::FixedWindow)
+}
+
+/// A limit of packets in so many seconds.
+fn limit_by(amount: u64, seconds: u64, algorithm: Algorithm) -> LimitSpec {
+    let window = Duration::from_secs(seconds);
+    LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
 }
 
 fn prefix(text: &str) -> Prefix {

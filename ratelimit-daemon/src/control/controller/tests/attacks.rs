@@ -7,7 +7,6 @@ use ratelimit_common::{
 use ratelimit_core::{
     api::What,
     atomic_ring::AtomicRing,
-    challenge::{Challenge, Way},
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
 
@@ -79,22 +78,10 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 answer,
                 ..Rule::of(kind)
             };
-            let challenge = Challenge {
-                connections: When::Over(NonZeroU32::new(1000).unwrap()),
-                queries: When::Over(NonZeroU32::new(1000).unwrap()),
-                destinations: Vec::new(),
-                connection_ports: Vec::new(),
-                classes: Vec::new(),
-                ports: vec![53],
-                lasts: Duration::from_mins(10),
-                answers: NonZeroU32::new(1000).unwrap(),
-                way: Way::Rst,
-                window_scaling: false,
-                back_off: None,
-            };
+            let over = When::Over(NonZeroU32::new(1000).unwrap());
             let mut lab = Lab::new(Config {
                 attacks: [(kind, rule)].into(),
-                challenge: Some(challenge),
+                challenge: Some(verified::challenge(over, over, &[53])),
                 ..config()
             });
             let answered = |lab: &mut Lab, step| {
@@ -420,12 +407,7 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         if sets.is_some() {
             config.source.store = StateStore::Compact;
         }
-        let memory = Memory {
-            table_sets: sets,
-            ..Memory::default()
-        };
-        let directory = tempfile::tempdir().unwrap();
-        let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
+        let mut lab = Lab::with_sets(config.clone(), sets);
         let before = lab.policy_of("192.0.2.2");
         lab.blame(&["192.0.2.1", "198.51.100.0/24"]);
         let beside = lab.check_beside(&before);
@@ -477,12 +459,6 @@ impl Lab {
     /// Reports these sources as those of an attack.
     fn blame(&mut self, sources: &[&str]) {
         self.note_attacks(&blaming(sources), vec![]);
-    }
-
-    /// The policy of an address, as it is in the kernel.
-    fn policy_of(&self, address: &str) -> Policy {
-        let index = self.policy_index(address);
-        self.memory().policies[&index]
     }
 
     /// Those that are limited have the state of a policy, and one of their own that they share,

@@ -1,18 +1,24 @@
 //! Usage survives changes of limits at runtime.
 
-use ratelimit_common::{Limit, Policy};
+use ratelimit_common::{Limit, Policy, algorithm};
 use ratelimit_core::compile::carried::scope_of;
 
 use super::*;
 
 const NET: Option<&str> = Some("192.0.2.0/24");
 
+/// A bucket so slow that nothing is refilled during a test.
+fn spec(amount: u64, burst: u64) -> LimitSpec {
+    limit_by(amount, 31 * 24 * 3600, Algorithm::TokenBucket { burst })
+}
+
+fn bucket(lab: &Lab, address: &str) -> algorithm::Algorithm {
+    lab.policy_of(address).limit(0).unwrap().algorithm()
+}
+
 #[test]
 fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to_restart() {
-    let spec = |amount, algorithm| {
-        let second = Duration::from_secs(1);
-        LimitSpec::new(amount, LimitUnit::Packets, second, algorithm).unwrap()
-    };
+    let spec = |amount, algorithm| limit_by(amount, 1, algorithm);
     for (algorithm, other) in [
         (Algorithm::FixedWindow, Algorithm::SlidingWindow),
         (Algorithm::SlidingWindow, Algorithm::SlidingLog),
@@ -51,16 +57,6 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
 /// One of them knows the clock only from the kernel, like a daemon that starts.
 #[test]
 fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() {
-    let spec = |amount, burst| {
-        // So slow that nothing is refilled during the test.
-        let month = Duration::from_hours(31 * 24);
-        let bucket = Algorithm::TokenBucket { burst };
-        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
-    };
-    let bucket = |lab: &Lab, address| {
-        let index = lab.policy_index(address);
-        lab.memory().policies[&index].limit(0).unwrap().algorithm()
-    };
     let mut with_bucket = config();
     with_bucket.default_policy.limits = vec![spec(8, 8)];
     let mut lab = Lab::new(with_bucket.clone());
@@ -103,14 +99,8 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
 /// A packet may leave a word that says more than the other bucket holds.
 #[test]
 fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_around() {
-    let spec = |amount, burst| {
-        let month = Duration::from_hours(31 * 24);
-        let bucket = Algorithm::TokenBucket { burst };
-        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
-    };
     let bucket = |lab: &Lab| {
-        let index = lab.policy_index("192.0.2.1");
-        let policy = lab.memory().policies[&index];
+        let policy = lab.policy_of("192.0.2.1");
         (policy.scope(), policy.limit(0).unwrap().algorithm())
     };
     let mut with_bucket = config();
@@ -118,10 +108,6 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
     let mut lab = Lab::new(with_bucket);
     let (scope, around) = bucket(&lab);
     let word = around.step(0, clock::now(), 6).unwrap();
-    let target = LimitTarget {
-        destination: None,
-        prefix: NET.map(prefix),
-    };
     let burst = 1 << 43;
     for restarts in [false, true] {
         let changed = lab.set_limit(NET, spec(8, burst)).unwrap();
@@ -132,7 +118,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
         if restarts {
             lab.restart();
         }
-        let changed = lab.remove_limits(target, "root").unwrap();
+        let changed = lab.unlimit(NET).unwrap();
         assert!(!changed.starts_anew);
         if restarts {
             lab.restart();
@@ -143,36 +129,31 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
     }
     let changed = lab.set_limit(NET, spec(9, 8)).unwrap();
     assert!(changed.starts_anew && bucket(&lab).0 != scope);
-    let changed = lab.remove_limits(target, "root").unwrap();
+    let changed = lab.unlimit(NET).unwrap();
     assert!(changed.starts_anew && bucket(&lab).0 == scope);
 }
 
 /// The store is `lru`.
 #[test]
 fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_continues_also_after_a_crash() {
-    let month = Duration::from_hours(31 * 24);
-    let spec = |amount| {
-        let bucket = Algorithm::TokenBucket { burst: amount };
-        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
-    };
-    let bucket = |lab: &Lab| {
-        let index = lab.policy_index("8.8.8.8");
-        let policy = lab.memory().policies[&index];
-        policy.limit(0).unwrap().algorithm()
-    };
+    let spec = |amount| spec(amount, amount);
     let mut with_bucket = config();
     with_bucket.default_policy.limits = vec![spec(8)];
     let mut lab = Lab::new(with_bucket.clone());
     // Another rate, so that the clock is not that of a bucket that begins.
     with_bucket.default_policy.limits = vec![spec(1000)];
     lab.replace(with_bucket.clone()).unwrap();
-    let word = bucket(&lab).step(0, clock::now(), 6).unwrap();
+    let word = bucket(&lab, "8.8.8.8").step(0, clock::now(), 6).unwrap();
     for amount in [10, 1000] {
         lab.restart_with(config());
         lab.restart_with(config());
         with_bucket.default_policy.limits = vec![spec(amount)];
         lab.restart_with(with_bucket.clone());
-        assert_eq!(bucket(&lab).used(word, clock::now()), 6, "{amount}");
+        assert_eq!(
+            bucket(&lab, "8.8.8.8").used(word, clock::now()),
+            6,
+            "{amount}"
+        );
         let policies = lab.memory().policies.clone();
         let with_clock = policies.values().filter(|policy| policy.has_clock());
         assert_eq!(with_clock.count(), 1);
@@ -182,11 +163,7 @@ fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_continues_also_after_a_
 /// A daemon died long ago, before anything named the policy of the files, which is to be in force.
 #[test]
 fn a_clock_continues_from_the_policy_that_packets_are_judged_by() {
-    let spec = |amount| {
-        let month = Duration::from_hours(31 * 24);
-        let bucket = Algorithm::TokenBucket { burst: amount };
-        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
-    };
+    let spec = |amount| spec(amount, amount);
     let mut config = config();
     config.default_policy.limits = vec![spec(1_000_000)];
     let mut lab = Lab::new(config.clone());
@@ -204,12 +181,10 @@ fn a_clock_continues_from_the_policy_that_packets_are_judged_by() {
     config.default_policy.limits = vec![fast];
     lab.config = config;
     lab.start_again();
-    let index = lab.policy_index("8.8.8.8");
-    let memory = lab.memory();
-    let used = memory.policies[&index].limit(0).unwrap().algorithm();
     // 373 flow in each second.
-    let used = used.used(word, clock::now());
+    let used = bucket(&lab, "8.8.8.8").used(word, clock::now());
     assert!((400_000..=500_000).contains(&used), "{used}");
+    let memory = lab.memory();
     let policies = memory.policies.values();
     assert_eq!(policies.filter(|it| it.scope() == left.scope()).count(), 1);
 }
@@ -220,26 +195,14 @@ fn policy_of_another_scope() -> Policy {
 
 #[test]
 fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() {
-    let sliding = |amount| {
-        let second = Duration::from_secs(1);
-        LimitSpec::new(amount, LimitUnit::Packets, second, Algorithm::SlidingWindow).unwrap()
-    };
-    let policy = |lab: &Lab, address| {
-        let index = lab.policy_index(address);
-        lab.memory().policies[&index]
-    };
+    let sliding = |amount| limit_by(amount, 1, Algorithm::SlidingWindow);
     let state = |policy: Policy| {
         let regions: Vec<_> = policy.limits().map(Limit::region).collect();
         (policy.scope(), regions)
     };
     for table_sets in [None, Some(4_096)] {
-        let memory = Memory {
-            table_sets,
-            ..Memory::default()
-        };
-        let state_directory = tempfile::tempdir().unwrap();
-        let mut lab = Lab::over(memory, state_directory, config(), Protected::default());
-        let of = |lab: &Lab, address| state(policy(lab, address));
+        let mut lab = Lab::with_sets(config(), table_sets);
+        let of = |lab: &Lab, address| state(lab.policy_of(address));
         let (default, partner) = (of(&lab, "8.8.8.8"), of(&lab, "203.0.113.7"));
         for (target, inside, around) in [
             ("10.0.0.0/8", "10.9.9.9", &default),
@@ -285,9 +248,7 @@ fn a_reload_says_which_runtime_limits_lose_the_state_of_the_policy_around_them()
     lab.limit(NET, 7).unwrap();
     lab.limit(Some("203.0.113.7"), 7).unwrap();
     let mut other = config();
-    let minute = Duration::from_mins(1);
-    let spec = LimitSpec::new(10, LimitUnit::Packets, minute, Algorithm::FixedWindow).unwrap();
-    other.default_policy.limits = vec![spec];
+    other.default_policy.limits = vec![limit_by(10, 60, Algorithm::FixedWindow)];
     let changes = lab.replace(other).unwrap();
     let runtime = changes.iter().filter(|line| line.starts_with("limits of "));
     let expected = ["limits of 192.0.2.0/24: usage counters reset"];

@@ -17,7 +17,7 @@ fn the_clock_follows_the_limits() {
         (Some("203.0.113.0/24"), log()),
         (None, log()),
     ] {
-        lab.set(target, limit).unwrap();
+        lab.set_limit(target, limit).unwrap();
         assert_eq!(lab.clock(), KernelClock::Precise, "{target:?}");
         lab.unlimit(target).unwrap();
         assert_eq!(lab.clock(), KernelClock::Coarse, "{target:?}");
@@ -30,11 +30,13 @@ fn a_change_that_does_not_fit_leaves_the_clock_as_it_was() {
     let mut lab = Lab::new(slow());
     let full = lab.entries().len();
     lab.memory().entries_max = full;
-    lab.set(Some("192.0.2.0/24"), tiny_bucket()).unwrap_err();
+    lab.set_limit(Some("192.0.2.0/24"), tiny_bucket())
+        .unwrap_err();
     assert_eq!(lab.clock(), KernelClock::Coarse);
-    lab.set(None, tiny_bucket()).unwrap();
+    lab.set_limit(None, tiny_bucket()).unwrap();
     assert_eq!(lab.clock(), KernelClock::Precise);
-    lab.set(Some("192.0.2.0/24"), tiny_bucket()).unwrap_err();
+    lab.set_limit(Some("192.0.2.0/24"), tiny_bucket())
+        .unwrap_err();
     assert_eq!(lab.clock(), KernelClock::Precise);
     lab.is_never_too_coarse();
 }
@@ -48,7 +50,7 @@ fn the_clock_of_the_configuration_is_taken() {
         let mut config = slow();
         config.clock = wish;
         let mut lab = Lab::new(config);
-        lab.set(None, tiny_bucket()).unwrap();
+        lab.set_limit(None, tiny_bucket()).unwrap();
         assert_eq!(lab.clock(), clock);
         let status = lab.status().clock;
         assert_eq!(
@@ -72,15 +74,6 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
 }
 
 impl Lab {
-    fn set(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
-        let request = LimitRequest {
-            prefix: target.map(prefix),
-            limits: vec![limit],
-            ..LimitRequest::default()
-        };
-        self.set_limits(request, "root")
-    }
-
     /// The clock in the datapath, which is the one that is reported.
     fn clock(&self) -> KernelClock {
         let is_coarse = self.memory().settings.coarse_clock();
@@ -131,10 +124,7 @@ impl Lab {
 /// Limits that the coarse clock suits on any machine.
 fn slow() -> Config {
     let mut config = config();
-    let minute = |amount| {
-        let window = Duration::from_mins(1);
-        LimitSpec::new(amount, LimitUnit::Packets, window, Algorithm::FixedWindow).unwrap()
-    };
+    let minute = |amount| limit_by(amount, 60, Algorithm::FixedWindow);
     config.default_policy.limits = vec![minute(10)];
     for policy in config.policies.values_mut() {
         policy.limits = vec![minute(50)];
@@ -143,13 +133,11 @@ fn slow() -> Config {
 }
 
 fn tiny_bucket() -> LimitSpec {
-    let bucket = Algorithm::TokenBucket { burst: 1 };
-    LimitSpec::new(500, LimitUnit::Packets, Duration::from_secs(1), bucket).unwrap()
+    limit_by(500, 1, Algorithm::TokenBucket { burst: 1 })
 }
 
 fn log() -> LimitSpec {
-    let window = Duration::from_mins(1);
-    LimitSpec::new(5, LimitUnit::Packets, window, Algorithm::SlidingLog).unwrap()
+    limit_by(5, 60, Algorithm::SlidingLog)
 }
 
 fn needs_precise(policy: &Policy) -> bool {

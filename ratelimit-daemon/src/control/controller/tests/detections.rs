@@ -11,8 +11,7 @@ const SOURCE: &str = "192.0.2.1";
 #[test]
 fn a_ban_of_a_policy_is_taken_over() {
     let mut lab = Lab::new(banning());
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
     assert!(lab.memory().detected.is_empty());
@@ -33,8 +32,7 @@ fn of_a_dry_run_no_ban_is_kept() {
         ..banning()
     };
     let mut lab = Lab::new(observing);
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.bans(), []);
     lab.detect(SOURCE, clock::now());
     let earnest = Config {
@@ -69,19 +67,16 @@ fn the_source_of_ipv6_is_its_network() {
 fn each_ban_is_longer_and_unban_restarts() {
     let mut lab = Lab::new(banning());
     for seconds in [600, 1200, 2400, 3600, 3600] {
-        lab.detect(SOURCE, clock::now());
-        lab.take_missed();
+        lab.detect_now();
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
         // Offences outlive the ban and the daemon.
         let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
         lab.edit(&[ended]);
         lab.restart();
     }
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     lab.unban(&[SOURCE]).unwrap();
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
@@ -109,8 +104,7 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
     assert_eq!(lab.bans(), []);
     let offence = lab.state.intent.offence(prefix(SOURCE)).unwrap();
     assert_eq!(offence.bans, 1);
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)]);
 }
 
@@ -142,40 +136,22 @@ fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
+/// Also where the policy has gone.
 #[test]
-fn bans_from_before_the_start_are_found() {
-    let mut lab = Lab::new(banning());
-    lab.detect(SOURCE, clock::now());
-    lab.restart_with(banning());
-    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
-}
-
-#[test]
-fn a_ban_of_a_policy_that_has_gone_is_as_long_as_the_kernel_made_it() {
-    let mut lab = Lab::new(banning());
-    lab.detect(SOURCE, clock::now());
-    lab.restart_with(config());
-    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+fn bans_from_before_the_start_are_as_long_as_the_kernel_made_them() {
+    for after in [banning(), config()] {
+        let mut lab = Lab::new(banning());
+        lab.detect(SOURCE, clock::now());
+        lab.restart_with(after);
+        assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+    }
 }
 
 #[test]
 fn a_source_that_is_allowed_is_not_bans() {
     let mut lab = Lab::new(banning());
-    let prefixes = vec![prefix("192.0.2.0/24")];
-    let reason = None;
-    lab.controller
-        .allow(
-            AllowRequest {
-                prefixes,
-                seconds: None,
-                reason,
-                ..AllowRequest::default()
-            },
-            "root",
-        )
-        .unwrap();
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.allow("192.0.2.0/24", None).unwrap();
+    lab.detect_now();
     assert_eq!(lab.bans(), []);
     assert!(lab.memory().detected.is_empty());
 }
@@ -185,8 +161,7 @@ fn a_source_that_this_host_needs_is_not_bans() {
     let mut protected = Protected::default();
     protected.add(prefix(SOURCE), Why::Gateway("eth0".into()));
     let mut lab = Lab::protecting(banning(), protected);
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.bans(), []);
     assert!(lab.memory().detected.is_empty());
     lab.check(SOURCE, "pass", "conforming", None, "default");
@@ -197,8 +172,7 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     let mut lab = Lab::new(banning());
     let entries = lab.entries().len();
     lab.memory().entries_max = entries;
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
+    lab.detect_now();
     assert_eq!(lab.memory().detected.len(), 1);
     lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
     lab.memory().entries_max = 0;
@@ -219,13 +193,8 @@ fn unban_ends_what_was_not_taken_over_yet() {
 #[test]
 fn a_check_tells_the_strikes() {
     let mut lab = Lab::new(banning());
-    lab.detect(SOURCE, clock::now());
-    lab.take_missed();
-    let check = lab
-        .controller
-        .check(SOURCE.parse::<IpAddr>().unwrap())
-        .unwrap();
-    let strikes = check.strikes.unwrap();
+    lab.detect_now();
+    let strikes = lab.checked(SOURCE).strikes.unwrap();
     assert_eq!((strikes.strikes, strikes.bans), (0, 1));
     let expected = "9 drops within 10s: banned for 10m, then 2 times as long, up to 1h";
     assert_eq!(strikes.ban.to_string(), expected);
@@ -273,7 +242,13 @@ impl Lab {
         memory.tally.detections[Detection::Banned as usize] += 1;
     }
 
-    /// The same while the bans that there are are adopted.
+    /// Bans a source as the program does, and adopts the ban.
+    fn detect_now(&mut self) {
+        self.detect(SOURCE, clock::now());
+        self.take_missed();
+    }
+
+    /// Bans a source while the bans that there are are adopted.
     fn detect_next(&self, source: &str, at: Instant) {
         let next = (source.parse().unwrap(), self.detected(at));
         self.memory().detected_next = Some(next);

@@ -33,7 +33,6 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
 
 #[test]
 fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
-    let second = Duration::from_secs(1);
     for (algorithm, anew) in [
         (Algorithm::FixedWindow, false),
         (Algorithm::SlidingWindow, true),
@@ -43,7 +42,7 @@ fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
         allow(&mut lab, "192.0.2.2", Some(SOON)).unwrap();
         let limits = LimitRequest {
             prefix: Some(prefix("203.0.113.0/24")),
-            limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
+            limits: vec![limit_by(7, 1, algorithm)],
             seconds: Some(SOON),
             ..LimitRequest::default()
         };
@@ -73,7 +72,6 @@ fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
 
 #[test]
 fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
-    let second = Duration::from_secs(1);
     for (target, algorithm, expected) in [
         (None, Algorithm::FixedWindow, false),
         (None, Algorithm::SlidingWindow, true),
@@ -83,7 +81,7 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
         let mut lab = Lab::new(config());
         let request = |seconds| LimitRequest {
             prefix: target.map(prefix),
-            limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
+            limits: vec![limit_by(7, 1, algorithm)],
             seconds,
             ..LimitRequest::default()
         };

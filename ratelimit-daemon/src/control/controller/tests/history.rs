@@ -173,8 +173,7 @@ pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ag
 
 /// A limit of packets in four minutes.
 pub(super) fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
-    let window = Duration::from_mins(4);
-    LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
+    limit_by(amount, 240, algorithm)
 }
 
 pub(super) fn request() -> SuggestRequest {

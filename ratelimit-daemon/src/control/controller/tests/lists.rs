@@ -528,11 +528,7 @@ fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
     ] {
         let mut lab = Lab::new(config());
         lab.about.progress.begin(0);
-        let request = ImportRequest {
-            into,
-            dry_run,
-            ..request("bad", Action::Ban)
-        };
+        let request = into_bad(into, dry_run);
         lab.send(&request, &text).unwrap();
         let progress = &lab.about.progress;
         assert_eq!(
@@ -553,11 +549,7 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
         (ImportInto::List, true),
         (ImportInto::List, false),
     ] {
-        let request = ImportRequest {
-            into,
-            dry_run,
-            ..request("bad", Action::Ban)
-        };
+        let request = into_bad(into, dry_run);
         let reported = lab.send(&request, text).unwrap();
         assert_eq!(reported.targets[0].added, 3, "{into:?}");
         assert_eq!(reported.exempt.count, 2, "{into:?}");
@@ -596,11 +588,7 @@ fn an_entry_that_covers_a_connected_network_refuses_an_import_that_says_nothing_
         let mut lab = Lab::protecting(config(), connected());
         let before = lab.entries();
         for dry_run in [true, false] {
-            let request = ImportRequest {
-                into,
-                dry_run,
-                ..request("bad", Action::Ban)
-            };
+            let request = into_bad(into, dry_run);
             let refused = lab.send(&request, WIDE).unwrap_err();
             let expected = "the list covers networks that this host is connected to:
   10.0.0.0/8 would ban 10.0.4.0/24, the network of eth0 with 10.0.4.1, 10.0.4.2, 10.0.4.3, \
@@ -856,6 +844,14 @@ fn request(name: &str, action: Action) -> ImportRequest {
         list: Some(name.to_owned()),
         action,
         ..ImportRequest::default()
+    }
+}
+
+fn into_bad(into: ImportInto, dry_run: bool) -> ImportRequest {
+    ImportRequest {
+        into,
+        dry_run,
+        ..request("bad", Action::Ban)
     }
 }
 

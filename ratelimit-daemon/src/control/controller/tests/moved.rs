@@ -6,7 +6,7 @@ use ratelimit_core::{compile::regions::table_sets, intent::Intent};
 
 use super::{
     retired::{compact, sliding},
-    steps::{State, in_memory},
+    steps::State,
     *,
 };
 use crate::datapath::Write;
@@ -56,15 +56,7 @@ fn a_move_to_a_larger_region_that_fails_is_not_taken_for_one_that_was_made() {
     site.follow();
     site.lab.memory().settings_left = None;
     for amount in [7, 9] {
-        config.default_policy.limits = vec![
-            LimitSpec::new(
-                amount,
-                LimitUnit::Packets,
-                Duration::from_secs(1),
-                Algorithm::SlidingWindow,
-            )
-            .unwrap(),
-        ];
+        config.default_policy.limits = vec![limit_by(amount, 1, Algorithm::SlidingWindow)];
         site.lab.replace(config.clone()).unwrap();
         site.follow();
     }
@@ -93,12 +85,7 @@ struct Site {
 impl Site {
     fn new(config: &Config) -> Self {
         let sets = table_sets(&Intent::new(config.clone()));
-        let memory = Memory {
-            table_sets: Some(sets),
-            ..Memory::default()
-        };
-        let directory = tempfile::tempdir().unwrap();
-        let lab = Lab::over(memory, directory, config.clone(), Protected::default());
+        let lab = Lab::with_sets(config.clone(), Some(sets));
         let mut seen = Seen {
             state: State::of(&lab),
             words: vec![None; sets as usize],
@@ -144,14 +131,7 @@ impl Seen {
     fn die(&self, next: &Config, write: &Write, given_up: &BTreeSet<u32>) {
         let mut seen = self.clone();
         seen.send();
-        let directory = in_memory();
-        // Nothing was set at runtime, and the database knows it.
-        Store::open(directory.path())
-            .unwrap()
-            .end_adoption()
-            .unwrap();
-        let memory = seen.state.memory();
-        let lab = Lab::over(memory, directory, next.clone(), Protected::default());
+        let lab = seen.state.found_by(next);
         for write in lab.take_writes() {
             seen.take(&write);
         }
@@ -198,7 +178,7 @@ impl Seen {
     /// The regions that packets are judged by.
     fn regions(&self) -> Vec<Region> {
         let policies = SOURCES.map(|address| self.state.policy_of(address));
-        let limits = policies.iter().flat_map(ratelimit_common::Policy::limits);
+        let limits = policies.iter().flat_map(Policy::limits);
         limits.map(ratelimit_common::Limit::region).collect()
     }
 

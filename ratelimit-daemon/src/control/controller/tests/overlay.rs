@@ -109,8 +109,7 @@ fn a_policy_has_no_more_limits_with_those_set_at_runtime() {
 impl Lab {
     /// The amounts of the limits of an address, and whether its policy bans.
     fn amounts(&self, address: &str) -> (Vec<u64>, bool) {
-        let index = self.policy_index(address);
-        let policy = self.memory().policies[&index];
+        let policy = self.policy_of(address);
         let amounts = policy.limits().map(|limit| limit.algorithm().capacity());
         (amounts.collect(), policy.ban().is_some())
     }

@@ -34,7 +34,13 @@ fn limits_that_need_the_room_of_those_that_went_get_it() {
     let mut site = Site::new(&configs[0]);
     for turn in 1..12 {
         site.put(&configs[turn % 3], turn % 4 == 0);
-        let sets = site.of_address("8.8.8.8").limit(0).unwrap().region().sets();
+        let sets = site
+            .lab
+            .policy_of("8.8.8.8")
+            .limit(0)
+            .unwrap()
+            .region()
+            .sets();
         assert!(sets >= 1_407, "{sets} sets are too few for 10,000 sources");
     }
 }
@@ -84,12 +90,7 @@ struct Site {
 impl Site {
     fn new(config: &Config) -> Self {
         let sets = table_sets(&Intent::new(config.clone()));
-        let memory = Memory {
-            table_sets: Some(sets),
-            ..Memory::default()
-        };
-        let directory = tempfile::tempdir().unwrap();
-        let lab = Lab::over(memory, directory, config.clone(), Protected::default());
+        let lab = Lab::with_sets(config.clone(), Some(sets));
         let mut site = Self {
             lab,
             words: vec![None; sets as usize],
@@ -136,7 +137,7 @@ impl Site {
                 | Write::Settings(_) => {}
             }
         }
-        for policy in ["8.8.8.8", "203.0.113.1", "198.51.100.1"].map(|it| self.of_address(it)) {
+        for policy in ["8.8.8.8", "203.0.113.1", "198.51.100.1"].map(|it| self.lab.policy_of(it)) {
             let scope = policy.scope();
             for limit in policy.limits() {
                 let region = limit.region();
@@ -173,13 +174,8 @@ impl Site {
         }
     }
 
-    fn of_address(&self, address: &str) -> Policy {
-        let index = self.lab.policy_index(address);
-        self.lab.memory().policies[&index]
-    }
-
     fn scopes(&self) -> [u32; 2] {
-        ["8.8.8.8", "203.0.113.1"].map(|address| self.of_address(address).scope())
+        ["8.8.8.8", "203.0.113.1"].map(|address| self.lab.policy_of(address).scope())
     }
 }
 
@@ -191,8 +187,7 @@ pub(super) fn compact() -> Config {
 }
 
 fn of(algorithm: Algorithm) -> LimitSpec {
-    let second = Duration::from_secs(1);
-    LimitSpec::new(10, LimitUnit::Packets, second, algorithm).unwrap()
+    limit_by(10, 1, algorithm)
 }
 
 pub(super) fn sliding(mut config: Config) -> Config {

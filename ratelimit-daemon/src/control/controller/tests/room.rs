@@ -198,19 +198,8 @@ fn limits_that_move_to_a_larger_region_take_what_was_used_along() {
     let mut config = config();
     config.source.store = StateStore::Compact;
     config.source.capacity = 100_000;
-    let memory = Memory {
-        table_sets: Some(15_000),
-        ..Memory::default()
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
-    let sliding = LimitSpec::new(
-        10,
-        LimitUnit::Packets,
-        Duration::from_secs(1),
-        Algorithm::SlidingWindow,
-    );
-    config.default_policy.limits = vec![sliding.unwrap()];
+    let mut lab = Lab::with_sets(config.clone(), Some(15_000));
+    config.default_policy.limits = vec![limit_by(10, 1, Algorithm::SlidingWindow)];
     lab.memory().writes.clear();
     lab.replace(config).unwrap();
     let memory = lab.memory();

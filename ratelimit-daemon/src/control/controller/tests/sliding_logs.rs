@@ -12,7 +12,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
     config.default_policy.limits = vec![log(3), limit(9)];
     let mut lab = Lab::new(config);
     assert_eq!(room(&lab), LogSize { times: 3, logs: 64 });
-    lab.set_log(Some("192.0.2.0/24"), 7).unwrap();
+    lab.set_limit(Some("192.0.2.0/24"), log(7)).unwrap();
     assert_eq!(room(&lab), LogSize { times: 7, logs: 64 });
     // The configuration's limits come back when those set at runtime are removed.
     lab.limit(None, 9).unwrap();
@@ -24,9 +24,9 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
 fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     let mut lab = Lab::new(config());
     lab.memory().log_size = Some(LogSize { times: 5, logs: 64 });
-    lab.set_log(Some("192.0.2.0/24"), 5).unwrap();
+    lab.set_limit(Some("192.0.2.0/24"), log(5)).unwrap();
     let before = lab.entries();
-    let refused = lab.set_log(Some("192.0.2.0/24"), 6).unwrap_err();
+    let refused = lab.set_limit(Some("192.0.2.0/24"), log(6)).unwrap_err();
     assert_eq!(
         refused.error,
         "a sliding-log of 6 packets is too long: the configuration reserves room for sliding logs \
@@ -36,7 +36,7 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.policy_amount("192.0.2.1"), 5);
     lab.memory().log_size = Some(LogSize::NONE);
-    let refused = lab.set_log(None, 1).unwrap_err();
+    let refused = lab.set_limit(None, log(1)).unwrap_err();
     assert!(
         refused.error.ends_with("reserves no room for sliding logs"),
         "{}",
@@ -125,17 +125,5 @@ fn room(lab: &Lab) -> LogSize {
 }
 
 fn log(amount: u64) -> LimitSpec {
-    let window = Duration::from_mins(1);
-    LimitSpec::new(amount, LimitUnit::Packets, window, Algorithm::SlidingLog).unwrap()
-}
-
-impl Lab {
-    fn set_log(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
-        let request = LimitRequest {
-            prefix: target.map(prefix),
-            limits: vec![log(amount)],
-            ..LimitRequest::default()
-        };
-        self.set_limits(request, "root")
-    }
+    limit_by(amount, 60, Algorithm::SlidingLog)
 }

@@ -86,7 +86,7 @@ fn check_pair(seed: u64) {
 }
 
 /// A directory for a database that need not be kept.
-pub(super) fn in_memory() -> TempDir {
+fn in_memory() -> TempDir {
     let shared = Path::new("/dev/shm");
     let directory = env::temp_dir();
     let directory = if shared.is_dir() { shared } else { &directory };
@@ -141,13 +141,7 @@ fn a_start_with_another_configuration_is_one_step_too() {
 
 /// A daemon starts where another one died, with one of the two configurations.
 fn check_death(dead: &State, next: &Config, old_or_new: [&Verdicts; 2], context: &str) {
-    let directory = in_memory();
-    // Nothing was set at runtime, and the database knows it.
-    Store::open(directory.path())
-        .unwrap()
-        .end_adoption()
-        .unwrap();
-    let lab = Lab::over(dead.memory(), directory, next.clone(), Protected::default());
+    let lab = dead.found_by(next);
     let mut state = dead.clone();
     for write in lab.take_writes() {
         state.take(&write);
@@ -198,7 +192,7 @@ impl State {
         }
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    fn memory(&self) -> Memory {
         Memory {
             policies: self.policies.clone(),
             entries: self.entries.clone(),
@@ -208,6 +202,15 @@ impl State {
             table_sets: self.sets,
             ..Memory::default()
         }
+    }
+
+    /// A daemon that starts over these tables. Nothing was set at runtime, and the database knows
+    /// it.
+    pub(super) fn found_by(&self, next: &Config) -> Lab {
+        let directory = in_memory();
+        let store = Store::open(directory.path());
+        store.unwrap().end_adoption().unwrap();
+        Lab::over(self.memory(), directory, next.clone(), Protected::default())
     }
 
     pub(super) fn take(&mut self, write: &Write) {

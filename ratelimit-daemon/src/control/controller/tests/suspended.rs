@@ -1,10 +1,6 @@
 //! Runtime limits that the configuration has no place for.
 
-use std::fs;
-
-use ratelimit_core::config;
-
-use super::*;
+use super::{wide::read, *};
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
 const GAMES: &str = "[class.games]\nprotocol = \"udp\"\ndestination_ports = [27015]\n";
@@ -72,17 +68,6 @@ fn the_youngest_limits_are_suspended_where_there_are_too_many_classes() {
     assert_eq!(lab.policy_amount("10.3.0.1"), 8);
     lab.load(PLAIN).unwrap();
     assert_eq!(lab.policy_amount("198.51.3.1"), 9);
-}
-
-fn read(toml: &str) -> Config {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("config.toml");
-    fs::write(&path, format!("{toml}[[interface]]\nname = \"eth0\"\n")).unwrap();
-    let config = config::load(&path).unwrap();
-    Config {
-        files: Vec::new(),
-        ..config
-    }
 }
 
 impl Lab {

@@ -120,17 +120,8 @@ enum Kept {
 
 impl Bench {
     fn new(which: usize, is_compact: bool) -> Self {
-        let memory = Memory {
-            table_sets: is_compact.then_some(1 << 16),
-            ..Memory::default()
-        };
         let mut bench = Self {
-            lab: Lab::over(
-                memory,
-                tempfile::tempdir().unwrap(),
-                config(),
-                Protected::default(),
-            ),
+            lab: Lab::with_sets(config(), is_compact.then_some(1 << 16)),
             which,
             config: config(),
             words: BTreeMap::new(),
@@ -151,7 +142,6 @@ impl Bench {
 
     /// Windows are so long that nothing is over, and nothing flows in.
     fn limit(&self, amount: u64) -> LimitSpec {
-        let month = Duration::from_hours(31 * 24);
         let bucket = Algorithm::TokenBucket { burst: amount };
         let algorithm = [
             Algorithm::FixedWindow,
@@ -159,7 +149,7 @@ impl Bench {
             bucket,
             Algorithm::SlidingLog,
         ][self.which];
-        LimitSpec::new(amount, LimitUnit::Packets, month, algorithm).unwrap()
+        limit_by(amount, 31 * 24 * 3600, algorithm)
     }
 
     fn take(&mut self, step: &Step) {
@@ -169,15 +159,8 @@ impl Bench {
                 self.lab.set_limit(TARGETS[*target], limit).unwrap();
             }
             Step::Unset(target) => {
-                let prefix = TARGETS[*target].map(prefix);
                 // There may be none.
-                let _ = self.lab.remove_limits(
-                    LimitTarget {
-                        destination: None,
-                        prefix,
-                    },
-                    "root",
-                );
+                let _ = self.lab.unlimit(TARGETS[*target]);
             }
             Step::Replace(default, partner) => {
                 self.config.default_policy.limits = vec![self.limit(*default)];
@@ -206,8 +189,7 @@ impl Bench {
     /// A packet is admitted exactly where the model says so.
     fn send(&mut self, source: usize) {
         let address: IpAddr = SOURCES[source].parse().unwrap();
-        let index = self.lab.policy_index(SOURCES[source]);
-        let policy = self.lab.memory().policies[&index];
+        let policy = self.lab.policy_of(SOURCES[source]);
         let key = (self.kept(&policy), address);
         let word = self.words.get(&key).copied().unwrap_or_default();
         let algorithm = policy.limit(0).unwrap().algorithm();

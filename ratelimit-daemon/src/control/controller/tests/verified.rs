@@ -7,21 +7,8 @@ use super::*;
 
 #[test]
 fn verified_sources_are_counted_until_their_time_is_over() {
-    let challenge = Challenge {
-        connections: When::Always,
-        queries: When::Never,
-        destinations: Vec::new(),
-        connection_ports: Vec::new(),
-        classes: Vec::new(),
-        ports: Vec::new(),
-        lasts: Duration::from_mins(10),
-        answers: NonZeroU32::new(1000).unwrap(),
-        way: Way::Rst,
-        window_scaling: false,
-        back_off: None,
-    };
     let mut lab = Lab::new(Config {
-        challenge: Some(challenge),
+        challenge: Some(challenge(When::Always, When::Never, &[])),
         ..config()
     });
     let count = |lab: &mut Lab, (source, left): (&str, i64), proofs: u64| {
@@ -43,4 +30,21 @@ fn verified_sources_are_counted_until_their_time_is_over() {
     // An expired verification is not counted.
     assert_eq!(count(&mut lab, ("192.0.2.1", -1_000), 3), 2);
     assert_eq!(count(&mut lab, ("2001:db8::", -1_000), 4), 1);
+}
+
+/// A challenge of connections, and of queries at these ports.
+pub(super) fn challenge(connections: When, queries: When, ports: &[u16]) -> Challenge {
+    Challenge {
+        connections,
+        queries,
+        destinations: Vec::new(),
+        connection_ports: Vec::new(),
+        classes: Vec::new(),
+        ports: ports.to_vec(),
+        lasts: Duration::from_mins(10),
+        answers: NonZeroU32::new(1000).unwrap(),
+        way: Way::Rst,
+        window_scaling: false,
+        back_off: None,
+    }
 }

@@ -216,8 +216,7 @@ fn a_runtime_limit_counts_a_class() {
     assert!(hint.contains("tcp-syn") && hint.contains("games"), "{hint}");
     lab.limit_class("tcp").unwrap();
     let tcp = lab.class_of(TCP_KIND);
-    let index = lab.policy_index("198.51.100.1");
-    let policy = lab.memory().policies[&index];
+    let policy = lab.policy_of("198.51.100.1");
     assert!(policy.limits().any(|limit| limit.classes() == tcp));
     lab.written();
     lab.restart();
