@@ -164,6 +164,8 @@ pub enum Write {
     /// Copies a region to another one, which was empty.
     CopiedRegion(Region, Region),
     Settings(Settings),
+    /// The program is attached to an interface.
+    Attached,
 }
 
 /// The tables, shared with the test.
@@ -602,7 +604,9 @@ impl Attachments for Shared {
     }
 
     fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
-        self.memory().runs = true;
+        let mut memory = self.memory();
+        memory.runs = true;
+        memory.writes.push(Write::Attached);
         Ok(None)
     }
 

@@ -553,6 +553,18 @@ fn controller(
     state: &TempDir,
     protected: &Protected,
 ) -> Controller {
+    let mut controller = without_lists(config, memory, state, protected);
+    controller.take_lists();
+    controller
+}
+
+/// The same before it attaches anything and, if nothing runs yet, before it reads a file.
+fn without_lists(
+    config: &Config,
+    memory: &Arc<Mutex<Memory>>,
+    state: &TempDir,
+    protected: &Protected,
+) -> Controller {
     let store = Store::open(state.path()).unwrap();
     let mut config = config.clone();
     // Not the directory of a daemon that may run here.
@@ -560,9 +572,7 @@ fn controller(
         state.path().clone_into(&mut config.paths.state);
     }
     let datapath = Box::new(Shared::from(memory));
-    let mut controller = Controller::new(config, store, datapath, protected.clone()).unwrap();
-    controller.take_lists();
-    controller
+    Controller::new(config, store, datapath, protected.clone()).unwrap()
 }
 
 fn config() -> Config {

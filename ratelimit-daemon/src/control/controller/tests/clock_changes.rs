@@ -104,7 +104,8 @@ impl Lab {
                 | Write::Switched(_)
                 | Write::Total(_)
                 | Write::Region(_)
-                | Write::CopiedRegion(..) => {}
+                | Write::CopiedRegion(..)
+                | Write::Attached => {}
             }
             let entries = entries
                 .values()

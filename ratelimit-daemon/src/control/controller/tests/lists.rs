@@ -49,6 +49,24 @@ fn a_list_bans_and_is_replaced_as_a_whole() {
     assert_eq!(lab.controller.lists(), []);
 }
 
+/// A list that takes all memory, or for long, leaves no host without protection after a reboot.
+#[test]
+fn a_host_without_protection_is_attached_before_a_file_is_read() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let config = with_file(&file, None);
+    let memory = Arc::new(Mutex::new(Memory::default()));
+    let mut controller = without_lists(&config, &memory, &state, &Protected::default());
+    controller.attach();
+    let memory = memory.lock().unwrap();
+    let at = |wanted: fn(&Write) -> bool| memory.writes.iter().position(wanted).unwrap();
+    let attached = at(|write| *write == Write::Attached);
+    let banned =
+        at(|write| matches!(write, Write::Entry(at, Some(_)) if *at == prefix("192.0.2.1")));
+    assert!(attached < banned, "{:?}", memory.writes);
+}
+
 #[test]
 fn allow_beats_ban_and_a_list_takes_no_manual_ban_away() {
     let mut lab = Lab::new(config());

@@ -134,7 +134,8 @@ impl Site {
                 | Write::Classes(_)
                 | Write::Switched(_)
                 | Write::Total(_)
-                | Write::Settings(_) => {}
+                | Write::Settings(_)
+                | Write::Attached => {}
             }
         }
         for policy in ["8.8.8.8", "203.0.113.1", "198.51.100.1"].map(|it| self.lab.policy_of(it)) {

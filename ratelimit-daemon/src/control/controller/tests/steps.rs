@@ -231,7 +231,7 @@ impl State {
             Write::Switched(switched) => self.switched.clone_from(switched),
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
-            Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
+            Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) | Write::Attached => {}
         }
     }
 
