@@ -63,6 +63,8 @@ pub struct Running {
     pub next: Option<PathBuf>,
     /// The pin of the entry for other programs. `None` if one of our links is attached.
     pub entry: Option<PathBuf>,
+    /// Whether it has other tables than the current ones, so changes do not reach it.
+    pub is_behind: bool,
 }
 
 /// The action for an interface.

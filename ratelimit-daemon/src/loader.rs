@@ -186,7 +186,7 @@ pub struct InterfacePlan {
     /// The pin of the program that receives passed packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<PathBuf>,
-    /// Whether the program of before is called on if the one at `next` cannot be.
+    /// Whether the program calls what its predecessor called if the one at `next` cannot be called.
     #[serde(default)]
     pub keeps_next: bool,
     /// The number of the features of the configuration.
@@ -210,6 +210,8 @@ pub struct Attachment {
     pub entry: Option<PathBuf>,
     /// Its number.
     pub program: u32,
+    /// The pin of the program that receives passed packets, if it is known.
+    pub next: Option<PathBuf>,
     /// Why it does not run as it was wanted.
     pub remark: Option<String>,
 }

@@ -18,6 +18,8 @@ use ratelimit_tests::{
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const ALSO: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
+const COUNTED: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 const FILTERED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
 /// How long a frame takes at most, and how much longer than one that was sent behind it.
 const LATE: Duration = Duration::from_millis(500);
@@ -223,6 +225,89 @@ fn a_called_program_continues_if_its_pin_is_renamed_or_removed() {
     );
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(!status.contains(&gone), "{status}");
+}
+
+/// The program that runs then has the tables of the previous configuration, which nobody fills.
+#[test]
+fn a_start_with_other_tables_and_without_the_pin_enforces_the_new_rules_and_keeps_the_chain() {
+    require_root!();
+    let next = Pin::answering(Answer::Return, false).unwrap();
+    let lab = lab();
+    let mut service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let expect = |step: &str, sources: [Ipv4Addr; 2]| {
+        let fates = sources.map(|it| fate(&lab, it));
+        assert_eq!(fates, [Fate::Dropped, Fate::Returned], "{step}");
+    };
+    let gone = |service: &Service, path: &str| {
+        let status = service.rlctl_ok(&["status"]).unwrap();
+        let gone = format!("there is no program at {path}");
+        assert!(status.contains(&gone), "{status}");
+    };
+    std::fs::remove_file(next.path()).unwrap();
+    let refused = format!(
+        "[policy.refused]\nsources = [\"{FILTERED}\"]\naction = \"drop\"\n\
+         [policy.counted]\nsources = [\"{COUNTED}\"]\nlimits = [{{ packets = 9, per = \"1h\" }}]\n"
+    );
+    let elsewhere = Pin::vacant();
+    // Of the old rules and of the new ones, with tables that fit none of those before.
+    for (tables, chain) in [
+        ("capacity = 4_096", &next),
+        ("store = \"compact\"", &next),
+        ("store = \"compact\"\nipv4_prefix = 24", &next),
+        ("ipv4_prefix = 28", &elsewhere),
+    ] {
+        for (signal, used) in [("-TERM", 1), ("-KILL", 2)] {
+            service.stop(signal).unwrap();
+            expect("no daemon", [BANNED, FREE]);
+            let config = format!("{}[source]\n{tables}\n{refused}", with_next(chain, ""));
+            service.configure(&config).unwrap();
+            service.start().unwrap();
+            expect("a ban of before", [BANNED, FREE]);
+            expect("a policy of the new configuration", [FILTERED, FREE]);
+            // The daemon sees what the program counts.
+            assert_eq!(fate(&lab, COUNTED), Fate::Returned);
+            gone(&service, chain.text());
+            service.rlctl_ok(&["ban", &ALSO.to_string()]).unwrap();
+            expect("a ban of now", [ALSO, FREE]);
+            service.rlctl_ok(&["unban", &ALSO.to_string()]).unwrap();
+            let check = service.rlctl_ok(&["check", &COUNTED.to_string()]).unwrap();
+            let used = format!("limit: 9 packets per 1h: {used} used");
+            assert!(check.contains(&used), "{check}");
+        }
+    }
+    // The same by a reload that also names a pin that is not there.
+    let reloaded = format!("{refused}[source]\nstore = \"compact\"\n");
+    service.configure(&with_next(&next, &reloaded)).unwrap();
+    service.rlctl(&["reload"]).unwrap();
+    service.rlctl_ok(&["ban", &ALSO.to_string()]).unwrap();
+    expect("after a reload", [ALSO, FREE]);
+    gone(&service, next.text());
+    let again = Pin::answering(Answer::Pass, false).unwrap();
+    std::fs::rename(again.path(), next.path()).unwrap();
+    service.wait_until("the pin is taken", || fate(&lab, FREE) == Fate::Passed);
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(!status.contains("there is no program"), "{status}");
+}
+
+/// Without a previous chain, packets that pass go to the stack, as before.
+#[test]
+fn a_start_with_other_tables_and_a_chain_that_is_missing_enforces_the_new_rules() {
+    require_root!();
+    let lab = lab();
+    let mut service = Service::started(&lab, POLICY).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    service.stop("-KILL").unwrap();
+    let missing = Pin::vacant();
+    let config = with_next(&missing, "[source]\nstore = \"compact\"\n");
+    service.configure(&config).unwrap();
+    service.start().unwrap();
+    service.rlctl_ok(&["ban", &ALSO.to_string()]).unwrap();
+    let fates = [BANNED, ALSO, FREE].map(|it| fate(&lab, it));
+    assert_eq!(fates, [Fate::Dropped, Fate::Dropped, Fate::Passed]);
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    let gone = format!("there is no program at {}", missing.text());
+    assert!(status.contains(&gone) && !is_told(&service), "{status}");
 }
 
 /// As an operator does with another version of that program.

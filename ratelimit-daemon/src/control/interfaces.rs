@@ -232,11 +232,17 @@ impl Interfaces {
             Err(error) => {
                 let seen = seen.unwrap_or_default();
                 let still = link_state(&seen);
+                let is_behind = seen.program.as_ref().is_some_and(|it| it.is_behind);
                 self.links.note_failure(name, seen, now);
                 // The interface may have disappeared during the attempt, and the previous program
                 // may still run.
                 if let LinkState::Failed { .. } = still {
                     failed(&error)
+                } else if is_behind {
+                    failed(&error.context(
+                        "the previous program continues with the previous rules, because it \
+                         cannot be replaced",
+                    ))
                 } else {
                     still.remarked(Some(format!("{error:#}")))
                 }

@@ -30,7 +30,7 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use self::attachments::{OwnProgram, Port, unwanted};
+use self::attachments::{Age, OwnProgram, Port, unwanted};
 use super::{
     Attachments, CounterRow, Datapath, Entry, ListTables, LogRow, PolicyTables, Result,
     ScanPosition, SourceRow, SourceTables, Totals, UsageTables,
@@ -132,7 +132,7 @@ impl Kernel {
                 next: None,
                 entry: None,
                 has_other_tables,
-                is_behind: false,
+                age: Age::Adopted,
             });
             let is_configured = |it: &&Interface| it.name == link.interface;
             let interface = wanted.iter().find(is_configured).cloned();
@@ -541,7 +541,7 @@ impl Datapath for Kernel {
         };
         let programs = self.ports.values_mut();
         for program in programs.filter_map(|port| port.program.as_mut()) {
-            program.is_behind = true;
+            program.age = Age::Outlived;
         }
         self.begin_to_carry();
         Ok(())

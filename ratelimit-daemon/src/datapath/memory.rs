@@ -595,6 +595,7 @@ impl Attachments for Shared {
                 takes_long_frames: true,
                 next: None,
                 entry: None,
+                is_behind: false,
             }),
         })
     }

@@ -63,6 +63,7 @@ impl World {
                 takes_long_frames: true,
                 next: None,
                 entry: None,
+                is_behind: false,
             }
         });
         let there = self.interfaces.iter().find(|it| it.name == name).cloned();
@@ -171,6 +172,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
         takes_long_frames: false,
         next: None,
         entry: None,
+        is_behind: false,
     };
     let check = |there: Option<InterfaceState>, program: Option<Running>, expected| {
         let sight = Sight { there, program };

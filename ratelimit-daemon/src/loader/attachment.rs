@@ -74,6 +74,7 @@ pub fn attach(
         mode: Some(running_mode(state)?),
         entry: None,
         program: linked.program_id(),
+        next: None,
         remark,
     })
 }

@@ -138,6 +138,7 @@ pub fn give(
         mode: None,
         entry: Some(entry.path()),
         program: program.info().context("reading the program")?.id(),
+        next: None,
         remark: None,
     };
     Ok((attachment, entry))

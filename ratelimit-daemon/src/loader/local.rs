@@ -60,6 +60,39 @@ impl Local {
         load::program(&load::object(maps)?, variant, self.pins()?, maps, *seeds)
             .with_context(|| format!("loading the program for {interface}"))
     }
+
+    /// Has the program of an interface call the one at `next`. If that fails and the plan keeps the
+    /// previous one, the slot still has that, or nothing if none was called. Its path is unknown
+    /// after a start.
+    fn next_of(&self, plan: &InterfacePlan, frags: bool) -> anyhow::Result<Option<Next>> {
+        let Some(path) = plan.next.as_deref() else {
+            return Ok(None);
+        };
+        let pins = self.pins()?;
+        let refused = match next::set(pins, plan.slot, frags, path) {
+            Ok(next) => return Ok(Some(next)),
+            Err(refused) => refused,
+        };
+        let is_callable = next::is_held(pins, plan.slot, frags)?;
+        let is_called = is_callable || next::is_held(pins, plan.slot, !frags)?;
+        // The slot of a program of another layout is elsewhere.
+        let is_known = is_callable || !is_called && self.has_this_layout(&plan.name)?;
+        if plan.keeps_next && is_known {
+            return Ok(self.next.get(&plan.name).cloned());
+        }
+        if is_called {
+            return Err(refused.context("the program of before is called on"));
+        }
+        Err(refused)
+    }
+
+    fn has_this_layout(&self, interface: &str) -> anyhow::Result<bool> {
+        let pins = self.pins()?;
+        let mut all = pins.all_links()?;
+        all.extend(pins.all_programs()?);
+        let mut all = all.iter().filter(|pin| pin.interface == interface);
+        Ok(all.all(|pin| pins.is_own(pin)))
+    }
 }
 
 impl Loader for Local {
@@ -191,25 +224,16 @@ impl Loader for Local {
         let mut program = self.take_loaded(&plan.name, variant)?;
         let pins = self.pins()?;
         let frags = variant.frags();
-        let next = plan.next.as_deref();
         // The running program keeps its next program until it is replaced.
-        let before = self.next.get(&plan.name);
-        let attached = next
-            .map(|path| {
-                next::set(pins, plan.slot, frags, path).or_else(|error| match before {
-                    Some(before) if plan.keeps_next && before.is_in(frags, path) => {
-                        Ok(before.clone())
-                    }
-                    Some(_) => Err(error.context("the program of before is called on")),
-                    None => Err(error),
-                })
-            })
-            .transpose()
+        let attached = self
+            .next_of(plan, frags)
             .and_then(|next| Ok((place(program.xdp()?, (plan, &on), frags, pins, pin)?, next)))
-            .and_then(|(attached, called)| {
-                next::release(pins, plan.slot, next.map(|_| frags)).map(|()| (attached, called))
+            .and_then(|placed| {
+                let kept = plan.next.as_ref().map(|_| frags);
+                next::release(pins, plan.slot, kept).map(|()| placed)
             });
-        let attached = attached.map(|((attached, entry), next)| {
+        let attached = attached.map(|((mut attached, entry), next)| {
+            attached.next = next.as_ref().map(|next| next.path().to_owned());
             self.entries.remove(&plan.name);
             self.next.remove(&plan.name);
             let next = next.map(|next| (plan.name.clone(), next));

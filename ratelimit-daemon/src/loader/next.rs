@@ -4,6 +4,7 @@
 use std::{
     borrow::BorrowMut,
     io,
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
 
@@ -13,11 +14,15 @@ use aya::{
     programs::{ProgramInfo, Xdp},
     sys::SyscallError,
 };
-use aya_obj::{generated::bpf_prog_type, programs::XdpAttachType};
+use aya_obj::{
+    generated::{bpf_cmd, bpf_prog_type},
+    programs::XdpAttachType,
+};
 
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS, PROGRAM, PROGRAM_FRAGS};
 
 use super::pins::Pins;
+use crate::syscall;
 
 /// The map of the programs for frames that may take several buffers, or for those that fit into
 /// one.
@@ -34,14 +39,11 @@ const OURS: [&str; 4] = [PROGRAM, PROGRAM_FRAGS, ENTRIES[0], ENTRIES_FRAGS[0]];
 pub struct Next {
     path: PathBuf,
     number: u32,
-    /// Whether it takes frames of several buffers.
-    frags: bool,
 }
 
 impl Next {
-    /// Whether a program of this kind calls it, as the one that was pinned at `path`.
-    pub fn is_in(&self, frags: bool, path: &Path) -> bool {
-        self.frags == frags && self.path == path
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether another one is pinned there, or none.
@@ -63,8 +65,18 @@ pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<N
     Ok(Next {
         path: path.to_owned(),
         number: next.info()?.id(),
-        frags,
     })
+}
+
+/// Whether the program of a slot calls another one. The kernel keeps it although its pin is gone.
+pub fn is_held(pins: &Pins, slot: u32, frags: bool) -> anyhow::Result<bool> {
+    let name = map(frags);
+    let map = MapData::from_pin(pins.map(name));
+    let map = map.with_context(|| format!("opening the map {name}"))?;
+    let (command, mut number) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, 0_u32);
+    // SAFETY: keys and values of a `BPF_MAP_TYPE_PROG_ARRAY` are 32 bits wide.
+    unsafe { syscall::read(command, map.fd().as_fd(), &slot, &raw mut number) }
+        .with_context(|| format!("reading the map {name}"))
 }
 
 /// Lets go of the next programs of a slot, but for that of the program that runs there now, if it

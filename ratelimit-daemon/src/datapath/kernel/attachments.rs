@@ -44,8 +44,25 @@ pub(super) struct OwnProgram {
     /// Whether it uses other tables than the current ones, which must be filled before it is
     /// replaced.
     pub(super) has_other_tables: bool,
-    /// Whether the tables were renewed since it was attached.
-    pub(super) is_behind: bool,
+    pub(super) age: Age,
+}
+
+/// What a program knows of the current configuration.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Age {
+    /// This daemon attached it to the current tables.
+    Current,
+    /// A previous daemon attached it, so its constants and some of its tables may be others.
+    Adopted,
+    /// The tables were renewed since it was attached.
+    Outlived,
+}
+
+impl OwnProgram {
+    /// Whether changes do not reach it.
+    fn is_behind(&self) -> bool {
+        self.has_other_tables || self.age == Age::Outlived
+    }
 }
 
 impl Attachments for Kernel {
@@ -80,6 +97,7 @@ impl Attachments for Kernel {
                     takes_long_frames: own.takes_long_frames,
                     next: own.next.clone(),
                     entry: own.entry.clone(),
+                    is_behind: own.is_behind(),
                 })
             }
             None => port.filter(|port| port.is_pinned).map(|_| Running {
@@ -87,6 +105,7 @@ impl Attachments for Kernel {
                 takes_long_frames: true,
                 next: None,
                 entry: None,
+                is_behind: false,
             }),
         };
         Ok(Sight { there, program })
@@ -143,16 +162,16 @@ impl Attachments for Kernel {
 
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
         let plan = self.plan(interface)?;
-        let refused = match self.attach_as(plan.clone(), interface) {
-            Err(refused) if self.is_behind(&interface.name) => refused,
+        let refused = match self.attach_as(&plan, interface) {
+            Err(refused) if self.is_outdated(&interface.name) => refused,
             answer => return answer,
         };
-        // The program would go on with old tables, which nobody fills any more.
+        // The running program would continue with old constants and tables.
         let plan = InterfacePlan {
             keeps_next: true,
             ..plan
         };
-        self.attach_as(plan, interface)?;
+        self.attach_as(&plan, interface)?;
         Err(refused)
     }
 
@@ -236,7 +255,7 @@ impl Kernel {
             keeps_next: true,
             ..self.plan(interface)?
         };
-        match self.attach_as(plan, interface) {
+        match self.attach_as(&plan, interface) {
             Err(error) if self.runs_on(name).unwrap_or(true) => Err(error),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -244,7 +263,7 @@ impl Kernel {
 
     fn attach_as(
         &mut self,
-        plan: InterfacePlan,
+        plan: &InterfacePlan,
         interface: &Interface,
     ) -> anyhow::Result<Option<String>> {
         let name = &interface.name;
@@ -255,7 +274,7 @@ impl Kernel {
         let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
         self.interface_rules
             .set(plan.slot, rule_of(&self.rules, name))?;
-        let attachment = self.loader()?.attach(&plan)?;
+        let attachment = self.loader()?.attach(plan)?;
         let port = Port {
             slot: plan.slot,
             is_pinned: true,
@@ -264,10 +283,10 @@ impl Kernel {
                 number: attachment.program,
                 index: state.index,
                 takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
-                next: plan.next,
+                next: attachment.next.clone(),
                 entry: attachment.entry.clone(),
                 has_other_tables: false,
-                is_behind: false,
+                age: Age::Current,
             }),
         };
         self.ports.insert(name.clone(), port);
@@ -280,9 +299,9 @@ impl Kernel {
         Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
     }
 
-    fn is_behind(&self, name: &str) -> bool {
+    fn is_outdated(&self, name: &str) -> bool {
         let program = self.ports.get(name).and_then(|port| port.program.as_ref());
-        program.is_some_and(|program| program.is_behind)
+        program.is_some_and(|program| program.age != Age::Current)
     }
 
     fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
