@@ -48,6 +48,11 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     {
         return Some("another listen, dashboard or token_file of [metrics]".to_owned());
     }
+    let (keys, known) = (&after.keys, &before.keys);
+    let opens = keys.listen.is_some();
+    if opens && (keys.listen, &keys.trusted_proxies) != (known.listen, &known.trusted_proxies) {
+        return Some("another listen or trusted_proxies of [keys]".to_owned());
+    }
     let is_known = |it: &&Interface| it.next.is_none() || before.interfaces.contains(it);
     if let Some(other) = after.interfaces.iter().find(|it| !is_known(it)) {
         return Some(format!("another `chain` of interface {}", other.name));
@@ -81,6 +86,7 @@ mod tests {
     #[test]
     fn who_is_not_root_opens_no_port_and_names_no_file() {
         let before = "[metrics]\ndashboard = true\ntoken_file = \"/etc/ratelimit/token\"\n\
+                      [keys]\nlisten = \"127.0.0.1:9180\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
                       [[interface]]\nname = \"eth0\"\nchain = \"/sys/fs/bpf/own\"\n";
         let foreign = |after: &str| foreign(&config(before), &config(after));
         assert_eq!(foreign(before), None);
@@ -96,6 +102,16 @@ mod tests {
                 "dashboard = true\ntoken_file = \"/etc/ratelimit/token\"\n",
                 "",
                 "dashboard",
+            ),
+            (
+                "127.0.0.1:9180",
+                "0.0.0.0:9180",
+                "listen or trusted_proxies",
+            ),
+            (
+                "\"127.0.0.1\"]",
+                "\"0.0.0.0/0\"]",
+                "trusted_proxies of [keys]",
             ),
             ("bpf/own", "bpf/other", "`chain` of interface eth0"),
         ] {
