@@ -42,16 +42,14 @@ pub struct Decision<'t> {
 
 /// Reads all decisions.
 pub fn read(reader: &mut Reader<'_>) {
-    let text = reader.text();
-    if text.trim() == "null" {
-        return;
+    let mut items = Vec::new();
+    for document in json::documents(reader.text()) {
+        match document.trim() {
+            "null" => {}
+            object if object.starts_with('{') => items.push(document),
+            _ => items.extend(json::items(document, reader).into_iter().map(RawValue::get)),
+        }
     }
-    let items = if text.trim_start().starts_with('{') {
-        vec![text]
-    } else {
-        let items = json::items(text, reader).into_iter();
-        items.map(RawValue::get).collect()
-    };
     for item in items {
         let alert = item
             .trim_start()

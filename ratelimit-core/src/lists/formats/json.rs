@@ -1,7 +1,7 @@
 //! JSON, of which the places are kept: values are parts of the text that were not looked into yet.
 
 use serde::Deserialize;
-use serde_json::{Error, value::RawValue};
+use serde_json::{Deserializer, Error, value::RawValue};
 
 use crate::{diagnostic::Problem, lists::reader::Reader};
 
@@ -14,6 +14,24 @@ pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> 
                         of value here";
             report(part, &error, data, reader);
             None
+        }
+    }
+}
+
+/// Splits a text into its JSON documents. Tools append them, with or without a line break between
+/// them. If the text is not JSON from some place on, the rest is the last one.
+pub fn documents(text: &str) -> Vec<&str> {
+    let mut stream = Deserializer::from_str(text).into_iter::<&RawValue>();
+    let mut documents = Vec::new();
+    loop {
+        let start = stream.byte_offset();
+        match stream.next() {
+            Some(Ok(document)) => documents.push(document.get()),
+            Some(Err(_)) => {
+                documents.push(&text[start..]);
+                return documents;
+            }
+            None => return documents,
         }
     }
 }

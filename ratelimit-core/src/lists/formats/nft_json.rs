@@ -84,11 +84,10 @@ fn number<'t, D: Deserializer<'t>, N: TryFrom<i64>>(value: D) -> Result<Option<N
 
 /// Reads all sets.
 pub fn read(reader: &mut Reader<'_>) {
-    let text = reader.text();
-    let Some(document) = json::parse::<Document<'_>>(text, reader) else {
-        return;
-    };
-    for object in document.nftables {
+    let documents = json::documents(reader.text()).into_iter();
+    let documents = documents.filter_map(|text| json::parse::<Document<'_>>(text, reader));
+    let documents: Vec<_> = documents.collect();
+    for object in documents.into_iter().flat_map(|it| it.nftables) {
         let Some(mut object) = json::parse::<Object<'_>>(object.get(), reader) else {
             continue;
         };

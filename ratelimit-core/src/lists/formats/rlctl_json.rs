@@ -21,10 +21,9 @@ const FIELDS: &str =
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
-    for text in reader.text().lines().map(str::trim) {
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
+    let lines = reader.text().lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.starts_with('#'));
+    for text in lines.flat_map(json::documents) {
         let line: Line<'_> = match serde_json::from_str(text) {
             Ok(line) => line,
             Err(error) => {

@@ -24,10 +24,7 @@ struct Line<'t> {
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
     let mut lines = 0;
-    for text in reader.text().lines().map(str::trim) {
-        if text.is_empty() {
-            continue;
-        }
+    for text in reader.text().lines().flat_map(json::documents) {
         let Some(line) = json::parse::<Line<'_>>(text, reader) else {
             continue;
         };
