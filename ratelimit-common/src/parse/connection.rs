@@ -95,6 +95,7 @@ mod tests {
     use crate::{Ipv4, Ipv6, parse::ipv6};
 
     const TCP: u8 = 6;
+    const FRAGMENT: u8 = 44;
     const PORTS: [u8; 4] = [0xc0, 0x01, 0, 80];
 
     #[test]
@@ -109,6 +110,9 @@ mod tests {
             of_ipv6(0, &[&[TCP, 0, 0, 0, 0, 0, 0, 0], &PORTS[..]].concat()),
             Some(connection)
         );
+        let fragment = |more| [&[TCP, 0, 0, more, 0, 0, 0, 7], &PORTS[..]].concat();
+        assert_eq!(of_ipv6(FRAGMENT, &fragment(0)), Some(connection));
+        assert_eq!(of_ipv6(FRAGMENT, &fragment(1)), None);
         assert_eq!(connection.addresses, [[1; 16], [2; 16]].map(Ipv6::new));
         assert_eq!(connection.ports, [[0xc0, 0x01], [0, 80]]);
     }
