@@ -191,7 +191,8 @@ pub struct Changed {
     /// When the added entries expire; unset if they are permanent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Source prefixes of the addresses in `sources`, in the same order.
+    /// Source prefixes of the addresses in `sources`, in the same order; of an unban, only those
+    /// that were banned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Prefix>,
     /// Existing bans of the same prefixes with a later expiry than requested.

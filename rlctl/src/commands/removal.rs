@@ -58,6 +58,7 @@ impl Removal {
             mut absent,
             removed,
             held,
+            sources,
             ..
         } = answer.value.clone();
         let whereabouts = phrase::everywhere(self.cluster, &answer.value);
@@ -71,7 +72,13 @@ impl Removal {
             .into_iter()
             .filter(|prefix| !absent.contains(prefix))
             .collect();
-        report.text = (self.done)(&phrase::whom(&gone)) + whereabouts;
+        let whom = match (&gone[..], &sources[..]) {
+            ([prefix], [source]) if prefix == source => phrase::whom(&gone),
+            ([prefix], [source]) if removed == 1 => format!("{source}, the source of {prefix}"),
+            ([prefix], [source]) => format!("{prefix} and its source {source}"),
+            _ => phrase::whom(&gone),
+        };
+        report.text = (self.done)(&whom) + whereabouts;
         absent.retain(|prefix| held.iter().all(|held| held.prefix != *prefix));
         report.notes.extend(self.remarks(&absent));
         report.notes.extend(still_banned(&held));

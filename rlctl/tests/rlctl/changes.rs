@@ -1,6 +1,9 @@
 //! The verbs that change something.
 
-use ratelimit_core::api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan};
+use ratelimit_core::{
+    api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan},
+    prefix::Prefix,
+};
 
 use crate::{
     Expected, check, check_view,
@@ -108,6 +111,30 @@ fn unban_says_who_was_banned_and_who_was_not() {
             code: 0,
         },
     );
+}
+
+#[test]
+fn unban_says_that_it_was_the_source_of_an_address() {
+    let source: Prefix = "2001:db8:5::/64".parse().unwrap();
+    for (count, expected) in [
+        (1, "unbanned 2001:db8:5::/64, the source of 2001:db8:5::1"),
+        (2, "unbanned 2001:db8:5::1 and its source 2001:db8:5::/64"),
+    ] {
+        let answer = Changed {
+            sources: vec![source],
+            ..removed(count, &[])
+        };
+        check(
+            &["unban", "2001:db8:5::1"],
+            answers(&answer),
+            &Expected {
+                request: r#"DELETE /v1/bans {"prefixes":[],"sources":["2001:db8:5::1"]}"#,
+                stdout: expected,
+                stderr: "",
+                code: 0,
+            },
+        );
+    }
 }
 
 #[test]

@@ -177,6 +177,7 @@ impl Command for Unban {
         )?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
+        let sources = sources(&controller.state, &request.sources);
         for prefix in prefixes.iter().copied() {
             let origins = controller
                 .state
@@ -193,6 +194,9 @@ impl Command for Unban {
                 let offence = controller.state.intent.offence(prefix);
                 edits.extend(offence.map(|_| Edit::Offence(prefix, None)));
                 unbanned.removed += 1;
+                unbanned
+                    .sources
+                    .extend(sources.contains(&prefix).then_some(prefix));
             } else {
                 unbanned.absent.push(prefix);
             }
