@@ -246,7 +246,7 @@ fn verdict(check: &Check, now: &Zoned) -> String {
             // A limit may be exceeded again a moment later.
             let is_conforming = check.reason == "conforming";
             let when = phrase::when(is_conforming, " now");
-            let refused = match check.refused_last.filter(|_| is_conforming) {
+            let refused = match refused_last(check).filter(|_| is_conforming) {
                 Some(last) if was_just_refused(check, last, now) => {
                     format!(", last refused at {}", phrase::moment(last, now))
                 }
@@ -256,6 +256,18 @@ fn verdict(check: &Check, now: &Zoned) -> String {
             format!("{packets} {passes}{when}{refused} ({reason}{dry_run}){except}")
         }
     }
+}
+
+/// Returns when a limit last refused a packet of the source, also a limit of its destination, its
+/// prefix or the node, as far as the sampled drops show it.
+fn refused_last(check: &Check) -> Option<Timestamp> {
+    let seen = check.last_drops.iter().filter_map(|drops| {
+        let What::Drop(dropped) = &drops.last.what else {
+            return None;
+        };
+        dropped.reason.contains("limited").then_some(drops.last.at)
+    });
+    check.refused_last.into_iter().chain(seen).max()
 }
 
 /// Whether limits refused packets of the source within the longest of their windows, but at least

@@ -42,27 +42,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
         entry(policy(Some("203.0.113.0/24")), false),
         entry(policy(None), false),
     ];
-    let drop = Event {
-        number: 7,
-        cursor: None,
-        at: since,
-        what: What::Drop(Dropped {
-            source: [203, 0, 113, 7].into(),
-            from: None,
-            packet: PacketRequest {
-                protocol: Some("udp".to_owned()),
-                to: Some([192, 0, 2, 1].into()),
-                destination_port: Some(53),
-                source_port: Some(4444),
-                ..PacketRequest::default()
-            },
-            reason: "banned".to_owned(),
-            observed: false,
-            policy: None,
-            limit: None,
-            interface: "eth0".to_owned(),
-        }),
-    };
+    let drop = dropped(since, "banned");
     let answer = Check {
         covering,
         last_drops: vec![seen(drop, since, 1)],
@@ -250,8 +230,17 @@ fn check_of_a_source_that_sends_too_much_does_not_say_that_all_is_well() {
     let text = said(&answer(last, true));
     assert!(text.contains("(conforming; dry run)"), "{text}");
     assert!(text.contains("passed in a dry run"), "{text}");
-    let text = said(&answer(moment(-1).0, false));
+    let long_ago = moment(-1).0;
+    let text = said(&answer(long_ago, false));
     assert!(text.contains("pass now (conforming)"), "{text}");
+    // A limit that it shares with others refuses it.
+    let shared = Check {
+        last_drops: vec![seen(dropped(last, "destination-limited"), last, 71)],
+        ..answer(long_ago, false)
+    };
+    let text = said(&shared);
+    let expected = format!("pass now, last refused at {reported} (conforming)");
+    assert!(text.contains(&expected), "{text}");
 }
 
 #[test]
@@ -527,6 +516,30 @@ drops by its limits: none",
             code: 3,
         },
     );
+}
+
+fn dropped(at: jiff::Timestamp, reason: &str) -> Event {
+    Event {
+        number: 7,
+        cursor: None,
+        at,
+        what: What::Drop(Dropped {
+            source: [203, 0, 113, 7].into(),
+            from: None,
+            packet: PacketRequest {
+                protocol: Some("udp".to_owned()),
+                to: Some([192, 0, 2, 1].into()),
+                destination_port: Some(53),
+                source_port: Some(4444),
+                ..PacketRequest::default()
+            },
+            reason: reason.to_owned(),
+            observed: false,
+            policy: None,
+            limit: None,
+            interface: "eth0".to_owned(),
+        }),
+    }
 }
 
 fn seen(last: Event, since: jiff::Timestamp, count: usize) -> SeenDrops {
