@@ -474,7 +474,10 @@ fn limits(limits: &[LimitSpec]) -> String {
         return "no limit".to_owned();
     }
     let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
-    limits.join(" and ")
+    match &limits[..] {
+        [front @ .., last] if !front.is_empty() => format!("{} and {last}", front.join(", ")),
+        limits => limits.concat(),
+    }
 }
 
 /// Counts the added and removed prefixes of a list. Returns `None` if there are none.
