@@ -24,7 +24,7 @@ use self::port::{Listeners, Port};
 use crate::{
     clock,
     control::{
-        configuration::warnings,
+        configuration::{last_good, warnings},
         feeds::{Feeds, list_files::read_all, propose},
         interfaces::{self, Interfaces},
         persistence::store::Store,
@@ -184,6 +184,7 @@ impl Controller {
         texts: Vec<ratelimit_core::config::File>,
         refused: Option<String>,
     ) {
+        self.note_other_source();
         self.feeds.trials.started_with(texts);
         self.feeds.trials.keep_last_good();
         if let Some(refused) = refused {
@@ -193,6 +194,18 @@ impl Controller {
             );
             self.about.reloads.error = Some(Refused::because(refused));
             self.state.report(CONFIGURATION, Some(error));
+        }
+    }
+
+    /// Reports a start with other tables for sources, as a reload does.
+    fn note_other_source(&mut self) {
+        let config = &self.state.intent.config;
+        let before = last_good::source_before(config);
+        let is_other = before.is_some_and(|before| !config.source.has_tables_of(&before));
+        if is_other && self.state.enforcer.attachments().runs() {
+            self.note_reset(Some(
+                "[source] was changed; sources start with unused limits",
+            ));
         }
     }
 

@@ -268,8 +268,8 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
             let different = styled(WARNING, "confirmed");
             let at = phrase::moment(at, now);
             format!(
-                "{different} at {at}: running {file}; {main} differs. Make it permanent: cp {file} \
-                 {main}"
+                "{different} at {at}: running {file}; {main} differs. `rlctl confirm --save` \
+                 writes it there"
             )
         }
     }

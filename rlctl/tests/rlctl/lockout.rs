@@ -362,7 +362,7 @@ fn status_tells_of_all_three() {
     assert!(text.contains(&line), "{text}");
     let text = reported(&status(TrialOutcome::Confirmed { at: past }));
     assert!(
-        text.contains("cp /root/new.toml /etc/ratelimit/config.toml"),
+        text.contains("`rlctl confirm --save` writes it there"),
         "{text}"
     );
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_core::config::{self, Config, ConfigError, File, Paths};
+use ratelimit_core::config::{self, Config, ConfigError, File, Paths, Source};
 use serde::{Deserialize, Serialize};
 
 use crate::control::persistence::state_file::StateFile;
@@ -137,6 +137,12 @@ impl LastGood {
     pub fn behind(&self) -> Option<&str> {
         self.kept.behind()
     }
+}
+
+/// Returns `[source]` of the last configuration that was in force with the files of this one.
+pub fn source_before(config: &Config) -> Option<Source> {
+    let (before, _) = last(&config.paths.state, config.files.first()?)?;
+    Some(before.source)
 }
 
 /// Returns the last configuration that was in force with this file. `None` if there was none or it

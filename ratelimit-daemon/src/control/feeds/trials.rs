@@ -123,9 +123,11 @@ impl Trials {
         self.main.as_deref()
     }
 
-    /// Returns the last trial, as long as it matters.
+    /// Returns the last trial, as long as it matters: not if it was confirmed and saved.
     pub fn attempt(&self) -> Option<Attempt> {
-        self.trial.as_ref().map(Trial::attempt)
+        let attempt = self.trial.as_ref()?.attempt();
+        let is_kept = matches!(attempt.outcome, TrialOutcome::Confirmed { .. });
+        (!is_kept || !attempt.installed).then_some(attempt)
     }
 
     /// Refuses to change the configuration beneath a pending trial.
@@ -283,8 +285,14 @@ impl Trials {
 
     /// Returns what a rollback undoes: the pending trial, or the last reload.
     fn returning(&self) -> Result<Trial, Refused> {
-        self.pending()
-            .or_else(|refused| self.reloaded.clone().ok_or(refused))
+        let nothing = || {
+            Refused::because("nothing to roll back: no trial in progress, and no reload to undo")
+                .hint("for the last result see `rlctl status`")
+        };
+        let pending = self.pending().ok();
+        pending
+            .or_else(|| self.reloaded.clone())
+            .ok_or_else(nothing)
     }
 
     fn pending(&self) -> Result<Trial, Refused> {

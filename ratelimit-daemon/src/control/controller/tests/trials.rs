@@ -232,6 +232,40 @@ fn a_reload_that_a_trial_refused_is_no_error_of_the_files() {
 }
 
 #[test]
+fn a_start_with_other_tables_for_sources_reports_that_usage_is_reset() {
+    let mut site = Site::new();
+    site.lab.memory().runs = true;
+    let start = |site: &mut Site| {
+        site.start();
+        let texts = config::read(&site.main()).unwrap();
+        site.lab.controller.note_start(texts, None);
+        let events = site.lab.controller.state.reports.journal.kept();
+        let is_reset = |what: &What| matches!(what, What::UsageReset { .. });
+        events.iter().filter(|event| is_reset(&event.what)).count()
+    };
+    assert_eq!(start(&mut site), 0);
+    site.write(NEW);
+    assert_eq!(start(&mut site), 0);
+    site.write(&format!("{NEW}[source]\ncapacity = 2048\n"));
+    assert_eq!(start(&mut site), 1);
+    let before = start(&mut site);
+    assert_eq!(start(&mut site), before);
+}
+
+/// As `rlctl confirm` does it with a file beside the main one.
+#[test]
+fn a_confirmed_configuration_that_was_saved_is_no_longer_reported() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.confirm("root").unwrap();
+    assert!(!site.attempt().unwrap().installed);
+    site.write(NEW);
+    assert_eq!(site.attempt(), None);
+    site.write(OLD);
+    assert!(!site.attempt().unwrap().installed);
+}
+
+#[test]
 fn a_rollback_takes_the_last_reload_back() {
     let mut site = Site::new();
     site.lab.roll_back("root").unwrap_err();
