@@ -258,12 +258,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
 #[test]
 fn a_further_limit_never_loosens_what_holds_for_a_source() {
     let mut lab = Lab::new(answering(Answer::Limit));
-    let strict = |prefix: &str| LimitRequest {
-        prefix: Some(prefix.parse().unwrap()),
-        limits: vec![limit(2)],
-        ..LimitRequest::default()
-    };
-    lab.set_limits(strict("198.51.100.0/24"), "root").unwrap();
+    lab.limit(Some("198.51.100.0/24"), 2).unwrap();
     lab.blame(&["198.51.100.7", "203.0.113.0/24", "203.0.113.9"]);
     let further = "5 packets per 1s";
     assert_eq!(
@@ -271,12 +266,12 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
         [&limit(2).to_string(), further]
     );
     // The wider one comes later, and a runtime limit beneath both.
-    lab.set_limits(strict("203.0.113.0/24"), "root").unwrap();
+    lab.limit(Some("203.0.113.0/24"), 2).unwrap();
     for source in ["203.0.113.9", "203.0.113.10"] {
         assert_eq!(texts(&lab, source), [&limit(2).to_string(), further]);
     }
     // A source with a narrower policy keeps it.
-    lab.set_limits(strict("203.0.113.11"), "root").unwrap();
+    lab.limit(Some("203.0.113.11"), 2).unwrap();
     assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
     assert_eq!(lab.checked("203.0.113.11").limited, None);
     assert!(lab.checked("203.0.113.10").limited.is_some());
@@ -321,12 +316,7 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     };
     config.interfaces.push(interface);
     let mut lab = Lab::new(config);
-    let strict = LimitRequest {
-        prefix: Some(prefix("203.0.113.0/24")),
-        limits: vec![limit(3)],
-        ..LimitRequest::default()
-    };
-    lab.set_limits(strict, "root").unwrap();
+    lab.limit(Some("203.0.113.0/24"), 3).unwrap();
     lab.blame(&["198.51.100.7", "203.0.113.9"]);
     let [further, lan] = ["5 packets per 1s", "2 packets per 1s"];
     let own = texts(&lab, "198.51.100.8");

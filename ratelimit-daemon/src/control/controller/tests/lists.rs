@@ -329,15 +329,8 @@ fn what_has_ended_is_reported_nowhere_from_that_moment_on() {
     lab.import_list("wide", "192.0.2.0/30\n");
     lab.import("good", Action::Allow, &line("192.0.2.2"));
     let seconds = || Some(end.duration_since(clock::wall()).as_secs_f64());
-    let prefixes = |text: &str| vec![prefix(text)];
     lab.ban(&["192.0.2.9"], seconds()).unwrap();
-    let allow = AllowRequest {
-        prefixes: prefixes("192.0.2.3"),
-        seconds: seconds(),
-        reason: None,
-        ..AllowRequest::default()
-    };
-    lab.controller.allow(allow, "root").unwrap();
+    lab.allow("192.0.2.3", seconds()).unwrap();
     let check = |lab: &Lab, address: &str| lab.checked(address);
     assert_eq!(check(&lab, "192.0.2.1").lists.len(), 2);
     let allowed = check(&lab, "192.0.2.3");

@@ -36,20 +36,10 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
         ban("192.0.2.2", Origin::list("spamhaus"), later),
         ban("192.0.2.3", Origin::Crowdsec, later),
     ]);
-    let prefixes = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"].map(prefix);
-    let request = PrefixesRequest {
-        prefixes: prefixes.into(),
-    };
-    let changed = lab.controller.unban(request, "root").unwrap();
+    let named = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
+    let changed = lab.unban(&named).unwrap();
     assert_eq!(changed.removed, 2);
-    assert_eq!(
-        changed.absent,
-        prefixes[1..4]
-            .iter()
-            .copied()
-            .filter(|p| *p != prefixes[2])
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(changed.absent, [named[1], named[3]].map(prefix));
     let held = |text| RemainingBan {
         prefix: prefix(text),
         banned: prefix(text),
@@ -74,10 +64,7 @@ fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
         .unwrap();
     lab.edit(&[ban("192.0.0.0/16", Origin::Detected, later)]);
     let named = ["192.0.2.1", "198.51.100.0/24", "198.51.100.1", "192.0.2.10"];
-    let request = PrefixesRequest {
-        prefixes: named.map(prefix).into(),
-    };
-    let changed = lab.controller.unban(request, "root").unwrap();
+    let changed = lab.unban(&named).unwrap();
     let held = |banned: &str, origin| RemainingBan {
         prefix: prefix("192.0.2.1"),
         banned: prefix(banned),

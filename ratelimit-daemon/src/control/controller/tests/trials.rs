@@ -90,16 +90,6 @@ fn a_daemon_that_is_killed_meanwhile_continues_counting() {
 }
 
 #[test]
-fn a_daemon_that_starts_after_the_end_has_the_configuration_before() {
-    let mut site = Site::new();
-    site.apply(NEW, 600.0).unwrap();
-    site.expire_on_disk();
-    site.start();
-    assert_eq!(site.amount(), 100);
-    assert_eq!(site.attempt(), None);
-}
-
-#[test]
 fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it() {
     for (on_disk, next) in [(OLD, 100), (NEW, 100), (THIRD, 300)] {
         for runs in [true, false] {
@@ -112,7 +102,6 @@ fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it()
             } else {
                 site.expire_on_disk();
                 site.start();
-                site.lab.tick();
             }
             let what = format!("{on_disk} {runs}");
             // A start reads files that changed during the trial.

@@ -157,25 +157,24 @@ impl Lab {
 
     /// From here on, writes to the tables of the intent fail.
     fn fill_disk(&self) {
-        for (table, verb) in TABLES
-            .iter()
-            .flat_map(|it| [(it, "INSERT"), (it, "DELETE")])
-        {
-            let full = format!(
+        self.on_each_table(|table, verb| {
+            format!(
                 "CREATE TRIGGER full_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT \
                  RAISE(ABORT, 'full'); END"
-            );
-            self.other().execute_batch(&full).unwrap();
-        }
+            )
+        });
     }
 
     fn free_disk(&self) {
+        self.on_each_table(|table, verb| format!("DROP TRIGGER full_{table}_{verb}"));
+    }
+
+    fn on_each_table(&self, statement: impl Fn(&str, &str) -> String) {
         for (table, verb) in TABLES
             .iter()
             .flat_map(|it| [(it, "INSERT"), (it, "DELETE")])
         {
-            let free = format!("DROP TRIGGER full_{table}_{verb}");
-            self.other().execute_batch(&free).unwrap();
+            self.other().execute_batch(&statement(table, verb)).unwrap();
         }
     }
 
