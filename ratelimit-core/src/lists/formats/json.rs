@@ -10,8 +10,7 @@ pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> 
     match serde_json::from_str(part) {
         Ok(value) => Some(value),
         Err(error) => {
-            let data = "see the tool's own output for how this is written: a key has another kind \
-                        of value here";
+            let data = "write a value of the expected type, or remove the entry";
             report(part, &error, data, reader);
             None
         }
