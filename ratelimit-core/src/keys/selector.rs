@@ -9,6 +9,10 @@ use super::KEY_BYTES_MAX;
 /// Separates the parts of a key. No header contains it.
 const SEPARATOR: char = '\n';
 
+/// Begins a key of the client's address, and no value that a client chooses: it would spend the
+/// quota of another.
+const OF_CLIENT: &str = "client ";
+
 /// A part of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Part {
@@ -48,7 +52,8 @@ pub trait Request {
 }
 
 /// Returns the key of a request, or `None` if it is not limited. A request without the header or
-/// cookie, or with one that is too long, counts for its client: leaving it out gives nobody more.
+/// cookie, or with one that is too long or looks like a client's address, counts for its client:
+/// leaving it out gains nothing.
 pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
     let mut key = String::new();
     for (index, part) in parts.iter().enumerate() {
@@ -56,7 +61,7 @@ pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
             key.push(SEPARATOR);
         }
         let value = match part {
-            Part::Client => Some(client(request)),
+            Part::Client => None,
             Part::Header(name) => request.header(name).and_then(fitting).map(str::to_owned),
             Part::Cookie(name) => {
                 let cookies = request.header("cookie").unwrap_or_default();
@@ -64,6 +69,7 @@ pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
             }
             Part::Path(template) => Some(template.take(request.target()?)?),
         };
+        let value = value.filter(|value| !value.starts_with(OF_CLIENT));
         key.push_str(&value.unwrap_or_else(|| client(request)));
     }
     if key.len() <= KEY_BYTES_MAX {
@@ -79,7 +85,7 @@ fn fitting(value: &str) -> Option<&str> {
 
 fn client(request: &impl Request) -> String {
     let client = request.client().map(|it| it.to_string());
-    format!("client {}", client.as_deref().unwrap_or("unknown"))
+    format!("{OF_CLIENT}{}", client.as_deref().unwrap_or("unknown"))
 }
 
 /// Returns the value of a cookie (RFC 6265, section 5.4).
@@ -256,6 +262,11 @@ mod tests {
         let long: &str = "x".repeat(KEY_BYTES_MAX + 1).leak();
         asked.headers.insert("x-user", long);
         assert_eq!(key(&parts, &asked), by_client);
+        asked.headers.insert("x-user", "client 198.51.100.9");
+        assert_eq!(key(&parts, &asked), by_client);
+        let path = [Part::Path("/{}".parse().unwrap())];
+        asked.target = "/client%20198.51.100.9";
+        assert_eq!(key(&path, &asked), by_client);
         asked.headers.insert("x-user", "alice");
         assert_eq!(key(&parts, &asked).as_deref(), Some("alice"));
         asked
