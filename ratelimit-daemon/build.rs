@@ -26,8 +26,13 @@ const LEAN: &str = "lean";
 /// The object of the program that others call.
 const ENTRY: &str = "entry";
 
-/// The prefixes of sections with debugging information and their relocations.
-const DWARF: [&[u8]; 2] = [b".debug_", b".rel.debug_"];
+/// The prefixes of sections that are not embedded: debugging information, and relocations of BTF,
+/// which bpf-linker has applied.
+const OMITTED: [&[u8]; 3] = [b".debug_", b".rel.debug_", b".rel.BTF"];
+
+/// The section with the function and the source line of each instruction (`struct btf_ext_header`
+/// of libbpf). The lines follow the functions.
+const BTF_EXT: &[u8] = b".BTF.ext";
 
 /// The prefix of labels that inline assembly jumps to.
 const LABEL: &[u8] = b"LBB";
@@ -93,8 +98,10 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Copies the object without its DWARF, which is nine tenths of it: the kernel reads types and
-/// source lines from BTF.
+/// Copies the object without its DWARF, which is nine tenths of it, because the kernel reads BTF.
+/// Source lines, more than half of the rest, are kept for the verifier's log in builds that log:
+/// aya copies them for each function, and the kernel moves them with each instruction that it
+/// replaces.
 ///
 /// One name is changed to one that the kernel's BTF check accepts: aya-log's level is a
 /// `MaybeUninit<u8>`, a union, and bpf-linker renames structs only.
@@ -104,7 +111,16 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     let bytes = fs::read(object)?;
     let mut elf = elf::Builder::read(&*bytes)?;
     for section in &mut elf.sections {
-        section.delete = DWARF.iter().any(|prefix| section.name.starts_with(prefix));
+        section.delete = OMITTED
+            .iter()
+            .any(|prefix| section.name.starts_with(prefix));
+        if *section.name == *BTF_EXT
+            && !logs()
+            && let elf::SectionData::Data(bytes) = &section.data
+        {
+            let bytes = without_lines(bytes).ok_or(".BTF.ext is too short")?;
+            section.data = elf::SectionData::Data(bytes.into());
+        }
     }
     // Each branch of a feature leaves the name of its label.
     for symbol in &mut elf.symbols {
@@ -126,6 +142,26 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
         stripped[at..at + TAKEN.len()].copy_from_slice(TAKEN);
     }
     Ok(fs::write(embedded, stripped)?)
+}
+
+/// Returns `.BTF.ext` without its lines. `None` if it is shorter than its header says.
+fn without_lines(btf_ext: &[u8]) -> Option<Vec<u8>> {
+    const HEADER_BYTES: usize = 4;
+    const LINES_AT: usize = 16;
+    const LINES_BYTES: usize = 20;
+    const RELOCATIONS_AT: usize = 24;
+    let field = |at: usize| Some(u32::from_le_bytes(*btf_ext.get(at..)?.first_chunk()?));
+    let lines_at = usize::try_from(field(HEADER_BYTES)? + field(LINES_AT)?).ok()?;
+    let lines_end = lines_at + usize::try_from(field(LINES_BYTES)?).ok()?;
+    let mut kept = [btf_ext.get(..lines_at)?, btf_ext.get(lines_end..)?].concat();
+    let relocations_at = field(RELOCATIONS_AT)?.checked_sub(field(LINES_BYTES)?)?;
+    let mut set = |at: usize, value: u32| {
+        *kept.get_mut(at..)?.first_chunk_mut()? = value.to_le_bytes();
+        Some(())
+    };
+    set(LINES_BYTES, 0)?;
+    set(RELOCATIONS_AT, relocations_at)?;
+    Some(kept)
 }
 
 /// Whether the program logs through aya-log: in debug builds, unless `RATELIMIT_BPF_LOG` is off.

@@ -9,6 +9,8 @@ use clap::Args;
 use crate::{process, setup, workspace};
 
 const PROGRAMS: [&str; 2] = ["ratelimitd", "rlctl"];
+/// The profile of both, and the directory that cargo names after it.
+const PROFILE: &str = "dist";
 /// Whose C library is linked into the program.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
@@ -37,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn debian(packages: &Path) -> Result<()> {
     build(&[])?;
     let mut pack = process::in_root("contrib/debian/build.sh");
-    pack.arg(workspace::target_dir().join("release"));
+    pack.arg(workspace::target_dir().join(PROFILE));
     let package = process::output(pack.arg(packages).arg(env!("CARGO_PKG_VERSION")))?;
     let mut lintian = process::in_root("lintian");
     process::run(lintian.args(["--allow-root", "--fail-on", "error,warning", &package]))?;
@@ -52,7 +54,7 @@ fn archive(packages: &Path) -> Result<()> {
         "ratelimit-{}-{STATIC}.tar.gz",
         env!("CARGO_PKG_VERSION")
     ));
-    let binaries = workspace::target_dir().join(STATIC).join("release");
+    let binaries = workspace::target_dir().join(STATIC).join(PROFILE);
     try_out(&binaries)?;
     let mut pack = process::in_root("tar");
     pack.args(["--create", "--gzip", "--file"])
@@ -89,7 +91,7 @@ fn try_out(binaries: &Path) -> Result<()> {
 
 fn build(arguments: &[&str]) -> Result<()> {
     let mut build = process::cargo();
-    build.args(["build", "--release", "--bins"]).args([
+    build.args(["build", "--profile", PROFILE, "--bins"]).args([
         "--package",
         "ratelimit-daemon",
         "--package",

@@ -6,10 +6,10 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
-    BoxError, Extension, Json, Router,
+    BoxError, Extension, Router,
     body::{Bytes, HttpBody},
     extract::{DefaultBodyLimit, Path, Request, State},
-    http::{self, HeaderMap, Method, StatusCode},
+    http::{self, HeaderMap, Method, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
@@ -17,7 +17,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
-        self, APPLY_BYTES_MAX, ApplyRequest, BanFilter, Check, Code, DiffRequest, PacketRequest,
+        APPLY_BYTES_MAX, ApplyRequest, BanFilter, Check, Code, DiffRequest, PacketRequest,
         REQUEST_BYTES_MAX, Refused, ReloadRequest, SSH_PEER, SUDO_USER, SuggestRequest,
         TopDestinationsRequest, TopRequest,
     },
@@ -254,8 +254,10 @@ fn routes(controller: Handle) -> Router {
         .with_state(controller)
 }
 
-async fn openapi() -> Json<serde_json::Value> {
-    Json(api::openapi::document())
+/// A file, because the schemas of all types would be a tenth of the program.
+async fn openapi() -> impl IntoResponse {
+    const DOCUMENT: &str = include_str!("../../../contrib/openapi.json");
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT)
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
