@@ -21,8 +21,8 @@
 
 pub mod answer;
 pub mod answer_limit;
-mod at_a_glance;
 pub mod cookie;
+mod fast_path;
 mod next_packets;
 pub mod options;
 pub mod query;
@@ -35,8 +35,8 @@ mod verified;
 mod verified_cache;
 
 pub use self::{
-    at_a_glance::judge_quickly,
     cookie::{Key, Message},
+    fast_path::judge_quickly,
     next_packets::Counted,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{Offsets, Segment, segment, upper},

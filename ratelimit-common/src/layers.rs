@@ -73,7 +73,7 @@ pub fn charge_leased<A: Address>(
         return Outcome::UNCOUNTED;
     };
     let leased = tables.policy(tables.leased(source, own, arrival.at));
-    let in_force = own.or_on_its_terms(leased);
+    let in_force = own.or_leased(leased);
     source_limits::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 

@@ -143,7 +143,7 @@ where
             if is_charged {
                 tables.count_demand(address, own, arrival, Demanded::Admitted);
             }
-            Some(own.or_on_its_terms(leased))
+            Some(own.or_leased(leased))
         }
         _ => policy,
     }

@@ -121,9 +121,9 @@ pub trait Node: Sized {
         charge(policy, self, arrival)
     }
 
-    /// [`left_alone`], wherever its code is kept.
+    /// [`withheld`], wherever its code is kept.
     #[inline(always)]
-    fn left_alone(
+    fn withheld(
         &self,
         policy: &Policy,
         index: usize,
@@ -131,7 +131,7 @@ pub trait Node: Sized {
         needs: u64,
         is_of_rest: bool,
     ) -> u64 {
-        left_alone(policy, self, index, at, needs, is_of_rest)
+        withheld(policy, self, index, at, needs, is_of_rest)
     }
 
     /// [`draw`], wherever its code is kept.
@@ -260,7 +260,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     let policy = node.leased(policy, arrival, false);
     let observe = policy.observe();
     let is_of_node = !policy.is_of_destination();
-    let is_of_rest = is_of_node && arrival.settings.leaves_reserve();
+    let is_of_rest = is_of_node && arrival.settings.is_excluded_from_reserve();
     let leaves = is_of_rest || is_of_node && arrival.settings.prefers_verified();
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
@@ -279,7 +279,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         };
         if missing != 0 {
             let left = if leaves {
-                node.left_alone(policy, index, arrival.at, missing, is_of_rest)
+                node.withheld(policy, index, arrival.at, missing, is_of_rest)
             } else {
                 0
             };
@@ -301,7 +301,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
 /// rest's [turn](TURNS), all others leave a floor, and if less than twice the floor remains, the
 /// rest leave nothing.
 #[inline(always)]
-pub fn left_alone(
+pub fn withheld(
     policy: &Policy,
     node: &impl Node,
     index: usize,
@@ -434,7 +434,7 @@ fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
 fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
     !policy.is_of_cluster()
         && !policy.has_further()
-        && (policy.is_of_destination() || !arrival.settings.leaves_reserve())
+        && (policy.is_of_destination() || !arrival.settings.is_excluded_from_reserve())
 }
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.

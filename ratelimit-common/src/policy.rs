@@ -261,9 +261,9 @@ impl Policy {
         self.flags & OF_CLUSTER != 0
     }
 
-    /// The leased policy if it has the same terms, otherwise this one.
+    /// Returns the leased policy if it has the same terms, otherwise this one.
     #[inline(always)]
-    pub fn or_on_its_terms<'a>(&'a self, leased: Option<&'a Self>) -> &'a Self {
+    pub fn or_leased<'a>(&'a self, leased: Option<&'a Self>) -> &'a Self {
         match leased {
             Some(leased) if leased.terms == self.terms => leased,
             _ => self,

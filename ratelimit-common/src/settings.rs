@@ -41,7 +41,7 @@ const AGGREGATES: u32 = 1 << 1;
 const NEW_SOURCES: u32 = 1 << 2;
 const OVER_BUDGET_DROP: u32 = 1 << 3;
 const OVER_BUDGET_AGGREGATE: u32 = 1 << 4;
-const LEAVES_RESERVE: u32 = 1 << 5;
+const EXCLUDED_FROM_RESERVE: u32 = 1 << 5;
 const PREFERS_VERIFIED: u32 = 1 << 6;
 const OBSERVE: u32 = 1 << 8;
 const COARSE_CLOCK: u32 = 1 << 9;
@@ -220,7 +220,7 @@ impl Settings {
     }
 
     /// The same where verified sources draw first from the limits of the node, and leave a
-    /// [floor](crate::node::left_alone) to the rest.
+    /// [floor](crate::node::withheld) to the rest.
     pub const fn preferring_verified(self) -> Self {
         self.with(PREFERS_VERIFIED)
     }
@@ -231,17 +231,16 @@ impl Settings {
         self.uses::<{ Feature::PrefersVerified as u8 }>()
     }
 
-    /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to
-    /// others.
+    /// The same for a packet that may not use the [reserve](crate::node::RESERVE_PART) of the node.
     #[inline(always)]
-    pub const fn leaving_reserve(self) -> Self {
-        self.with(LEAVES_RESERVE)
+    pub const fn excluded_from_reserve(self) -> Self {
+        self.with(EXCLUDED_FROM_RESERVE)
     }
 
     /// Whether it does.
     #[inline(always)]
-    pub fn leaves_reserve(self) -> bool {
-        features::is_enabled::<{ Feature::Challenge as u8 }>() && self.has(LEAVES_RESERVE)
+    pub fn is_excluded_from_reserve(self) -> bool {
+        features::is_enabled::<{ Feature::Challenge as u8 }>() && self.has(EXCLUDED_FROM_RESERVE)
     }
 
     /// Enables the budget for new sources.

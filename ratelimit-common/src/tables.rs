@@ -44,14 +44,14 @@ pub trait Tables: Sized {
         Inner::NONE
     }
 
-    /// The settings for all packets, and for this one whether it [leaves the
-    /// reserve](Settings::leaves_reserve).
+    /// The settings for all packets, and whether this one is [excluded from the
+    /// reserve](Settings::is_excluded_from_reserve).
     fn settings(&self) -> Settings;
 
-    /// Has the settings say of this packet that it leaves the reserve of the node. They are one
-    /// value, so two take no place on the stack.
+    /// Excludes this packet from the reserve of the node. The flag is one of the settings, because
+    /// a second value would take room on the stack.
     #[inline(always)]
-    fn leave_reserve(&self) {}
+    fn exclude_from_reserve(&self) {}
 
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;

@@ -517,7 +517,7 @@ fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) 
     if let Some(node) = policies.get(NODE) {
         settings = settings.with_node(node.index);
     }
-    challenge.at_a_glance(settings.with_challenge(intent.config.challenge.is_some()))
+    challenge.with_challenge_flags(settings.with_challenge(intent.config.challenge.is_some()))
 }
 
 /// Compiles the tables other than the lists, for a machine with `cpus` CPUs that receive packets.

@@ -320,8 +320,9 @@ impl Tables for At<'_> {
         self.settings.get()
     }
 
-    fn leave_reserve(&self) {
-        self.settings.set(self.settings.get().leaving_reserve());
+    fn exclude_from_reserve(&self) {
+        self.settings
+            .set(self.settings.get().excluded_from_reserve());
     }
 
     fn pass_all_until(&self) -> Instant {

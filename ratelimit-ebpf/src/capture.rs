@@ -90,7 +90,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     }
     let inner = headers::inner(context, settings().generation());
     let context = XdpContext::new(context);
-    let (mut cursor, _) = frame::again(&context);
+    let (mut cursor, _) = frame::reread(&context);
     match parse::network(&mut cursor, interface::link_layer(), inner) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))

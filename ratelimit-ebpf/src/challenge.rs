@@ -312,7 +312,7 @@ subprogram! {
             return challenge::without_challenge(&source, now, &state);
         }
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         // A copy cannot be answered in place. The compiler must not merge the values of a segment
         // and none: the verifier would see uninitialized stack slots.
         if !is_copied
@@ -344,7 +344,7 @@ subprogram! {
             return false;
         }
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         if is_copied {
             return false;
         }

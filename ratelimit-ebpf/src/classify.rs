@@ -21,7 +21,7 @@ subprogram! {
         let tables = KernelTables::without_settings(context, Instant::default());
         let tables = tables.with_inner(found_inner(inner));
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         let upper = frame::within(is_copied, upper);
         classify::classify(frame, upper, wanted, policy, &tables)
     }
@@ -37,7 +37,7 @@ subprogram! {
     ) -> ClassSet {
         let tables = KernelTables::without_settings(context, Instant::default());
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         let upper = frame::within(is_copied, upper);
         classify::classes(frame, upper, Wanted::by_challenge(asks_headers), &tables)
     }
@@ -47,7 +47,7 @@ subprogram! {
     /// [`classify::excluded_by_destination`].
     pub fn excluded_by_destination(context: *mut xdp_md, inner: Inner) -> ClassSet {
         let packet = XdpContext::new(context);
-        let (frame, _) = frame::again(&packet);
+        let (frame, _) = frame::reread(&packet);
         let tables = KernelTables::without_settings(context, Instant::default());
         classify::excluded_by_destination(frame, &tables.with_inner(found_inner(inner)))
     }

@@ -40,7 +40,7 @@ subprogram! {
     ) -> Socket {
         let inner = inner(context, settings().generation());
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         let connection = Connection::<A>::of(
             frame,
             link_layer(),

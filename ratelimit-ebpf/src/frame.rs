@@ -78,7 +78,7 @@ pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
 /// copied. It is not reported by the program: the verifier of 6.1 would look at all that follows
 /// twice.
 #[inline(always)]
-pub fn again(context: &XdpContext) -> (Cursor<'_>, bool) {
+pub fn reread(context: &XdpContext) -> (Cursor<'_>, bool) {
     if is_short(context, || bytes(context.ctx)) {
         return (copied(0), true);
     }
@@ -95,7 +95,7 @@ pub fn whole(context: &XdpContext) -> Cursor<'_> {
 /// The same, read from the context again: the compiler would keep the bounds of the packet, for
 /// which the stack has no room.
 #[inline(always)]
-pub fn whole_again<'a>(context: *mut xdp_md) -> Cursor<'a> {
+pub fn whole_by_context<'a>(context: *mut xdp_md) -> Cursor<'a> {
     // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds
     // the kernel gives.
     unsafe {

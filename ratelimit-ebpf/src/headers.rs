@@ -42,7 +42,7 @@ pub fn found_inner(inner: Inner) -> Inner {
 subprogram! {
     fn find_inner(context: *mut xdp_md, generation: Generation) -> Inner {
         let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::again(&packet);
+        let (frame, is_copied) = frame::reread(&packet);
         TUNNELS.get().of(generation).inner(
             frame,
             interface::link_layer(),
@@ -61,7 +61,7 @@ pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
 subprogram! {
     fn walk_extensions(context: *mut xdp_md, offset: u16, first: u8) -> Walk {
         let context = XdpContext::new(context);
-        let (mut cursor, _) = frame::again(&context);
+        let (mut cursor, _) = frame::reread(&context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         ipv6::walk(cursor, first)
     }

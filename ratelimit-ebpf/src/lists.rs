@@ -198,7 +198,7 @@ subprogram! {
     ) -> u32 {
         let inner = headers::inner(context, generation);
         let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::again(&packet);
+        let (mut cursor, _) = frame::reread(&packet);
         if network(&mut cursor, link_layer(), inner) != Ok(A::PAYLOAD) {
             return NO_DESTINATION;
         }

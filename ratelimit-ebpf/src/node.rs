@@ -74,7 +74,7 @@ impl Node for MapNode {
             return policy;
         }
         let leased = leases::leased_by_node(policy, is_charged, arrival);
-        policy.or_on_its_terms(POLICIES.get(leased))
+        policy.or_leased(POLICIES.get(leased))
     }
 
     #[inline(always)]
@@ -95,7 +95,7 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
-    fn left_alone(
+    fn withheld(
         &self,
         policy: &Policy,
         index: usize,
@@ -104,7 +104,7 @@ impl Node for MapNode {
         is_of_rest: bool,
     ) -> u64 {
         let place = u64::from(is_of_rest) << u32::BITS | index as u64;
-        left_of_limit(policy, place, at, needs)
+        withheld_of_limit(policy, place, at, needs)
     }
 
     #[inline(always)]
@@ -188,11 +188,11 @@ fn policies(both: [u32; 2]) -> [Option<&'static Policy>; 2] {
 }
 
 subprogram! {
-    /// [`node::left_alone`] of the limit at an index, above which is whether its rest is asked for.
-    fn left_of_limit(policy: &Policy, place: u64, at: Instant, needs: u64) -> u64 {
+    /// [`node::withheld`] of the limit at an index, above which is whether its rest is asked for.
+    fn withheld_of_limit(policy: &Policy, place: u64, at: Instant, needs: u64) -> u64 {
         let is_of_rest = place >> u32::BITS != 0;
         let index = place as usize & (LIMITS_MAX - 1);
-        node::left_alone(policy, &MapNode, index, at, needs, is_of_rest)
+        node::withheld(policy, &MapNode, index, at, needs, is_of_rest)
     }
 }
 

@@ -122,8 +122,9 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn leave_reserve(&self) {
-        self.settings.set(self.settings.get().leaving_reserve());
+    fn exclude_from_reserve(&self) {
+        self.settings
+            .set(self.settings.get().excluded_from_reserve());
     }
 
     #[inline(always)]
@@ -337,7 +338,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         }
         // SAFETY: outside of subprograms it is a live map value, and this is never called in one.
         let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };
-        let frame = || frame::whole_again(self.context);
+        let frame = || frame::whole_by_context(self.context);
         // Packets inside a tunnel do not count for the challenge.
         if self.inner == Inner::NONE
             && let Some(outcome) = judge_quickly(source, frame, flow, settings, now, &state)

@@ -130,7 +130,7 @@ impl Scene {
 
     /// The settings, with what is known of the challenge at a glance.
     fn settings(&self) -> Settings {
-        self.challenge.at_a_glance(self.settings)
+        self.challenge.with_challenge_flags(self.settings)
     }
 
     /// Sets the scene up in a program that has none, or the same one.

@@ -293,9 +293,8 @@ impl Rules {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
-    /// Returns the settings with flags for quick decisions about packets. They have none of these
-    /// flags yet.
-    pub fn at_a_glance(&self, mut settings: Settings) -> Settings {
+    /// Adds the flags of the fast path to settings that have none of them yet.
+    pub fn with_challenge_flags(&self, mut settings: Settings) -> Settings {
         if self.prefers_verified() {
             settings = settings.preferring_verified();
         }

@@ -1,4 +1,4 @@
-mod at_a_glance;
+mod fast_path;
 
 use core::{cell::Cell, num::NonZeroU32, time::Duration};
 use std::cell::RefCell;
@@ -389,7 +389,10 @@ impl World {
 
     /// The quick decision, by the settings of the rules.
     fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Effect> {
-        let settings = self.rules.unwrap().at_a_glance(Settings::default());
+        let settings = self
+            .rules
+            .unwrap()
+            .with_challenge_flags(Settings::default());
         judge_quickly(&source, || frame, &flow(frame), settings, now, self)
     }
 

@@ -103,7 +103,7 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
         TokenBucket::new(AMOUNT, second, AMOUNT).unwrap().into(),
     ] {
         let node = Machine::new(algorithm, 2);
-        let rest = Settings::default().leaving_reserve();
+        let rest = Settings::default().excluded_from_reserve();
         let admitted = |settings, packets: u64| {
             let of_both = (0..packets).filter(|packet| {
                 let cpu = usize::try_from(packet % 2).unwrap();
@@ -130,14 +130,14 @@ fn admitted_of_both(algorithm: Algorithm, [verified, rest]: [u64; 2]) -> [u64; 2
     let node = Machine::new(algorithm, 2);
     let mut packets = Vec::new();
     let all = Settings::default().preferring_verified();
-    for (rate, settings) in [(verified, all), (rest, all.leaving_reserve())] {
+    for (rate, settings) in [(verified, all), (rest, all.excluded_from_reserve())] {
         packets.extend((0..10 * rate).map(|number| (number * SECOND / rate, settings)));
     }
     packets.sort_by_key(|(at, _)| *at);
     let mut admitted = [0; 2];
     for (number, (at, settings)) in packets.into_iter().enumerate() {
         if node.admits_under(settings, number % 2, 1, 77 * SECOND + at) && at >= 2 * SECOND {
-            admitted[usize::from(settings.leaves_reserve())] += 1;
+            admitted[usize::from(settings.is_excluded_from_reserve())] += 1;
         }
     }
     admitted
@@ -210,7 +210,7 @@ fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
     };
     let policy = machine.policy;
     assert_eq!(spent(&policy, &plain), Outcome::PASSED);
-    let leaving = arrival(Settings::default().leaving_reserve());
+    let leaving = arrival(Settings::default().excluded_from_reserve());
     assert_eq!(spent(&policy, &leaving), NOT_DRAWN);
     assert_eq!(spent(&policy.for_destination(), &leaving), Outcome::PASSED);
     // Policies that nodes share, or with limits for each source.
@@ -231,7 +231,7 @@ fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
 fn of_the_limits_of_a_destination_nothing_is_kept() {
     let mut node = Machine::new(window(1_000), 1);
     node.policy = node.policy.for_destination();
-    let rest = Settings::default().leaving_reserve();
+    let rest = Settings::default().excluded_from_reserve();
     let admitted = (0..2_000).filter(|_| node.admits_under(rest, 0, 1, SECOND));
     assert_eq!(admitted.count(), 1_000);
 }

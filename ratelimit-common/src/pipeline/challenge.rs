@@ -25,7 +25,7 @@ pub(super) fn run<'a, A: Address>(
         Effect::Challenged => Some(refuse(flow.source, DropReason::Challenged, tables)),
         Effect::Verified => Some(Verdict::Pass(PassReason::Verified)),
         Effect::Unverified => {
-            tables.leave_reserve();
+            tables.exclude_from_reserve();
             None
         }
     }

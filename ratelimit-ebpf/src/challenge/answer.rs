@@ -103,7 +103,7 @@ subprogram! {
     /// [`query::question_bytes`] of the packet of `context`.
     pub fn question_bytes(context: *mut xdp_md) -> Option<u16> {
         let packet = XdpContext::new(context);
-        let (frame, _) = frame::again(&packet);
+        let (frame, _) = frame::reread(&packet);
         let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
         query::question_bytes(frame, interface::link_layer(), name_bytes)
     }
@@ -113,7 +113,7 @@ subprogram! {
     /// [`query::name_bytes`] so far behind the front of the frame.
     fn name_bytes(context: *mut xdp_md, offset: u16) -> Option<u16> {
         let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::again(&packet);
+        let (mut cursor, _) = frame::reread(&packet);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         query::name_bytes(cursor)
     }
@@ -123,7 +123,7 @@ subprogram! {
     /// [`answer::sum`] of `bytes` bytes at an offset of the frame.
     fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
         let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::again(&packet);
+        let (mut cursor, _) = frame::reread(&packet);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         answer::sum(cursor, bytes).unwrap_or(0)
     }

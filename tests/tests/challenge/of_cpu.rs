@@ -101,7 +101,9 @@ fn what_was_drawn_of_queries_by_other_rules_is_not_passed() {
     let always = of(When::Always);
     program.set_challenge(always).unwrap();
     let settings = SETTINGS.in_generation(Generation::Second);
-    program.set_settings(always.at_a_glance(settings)).unwrap();
+    program
+        .set_settings(always.with_challenge_flags(settings))
+        .unwrap();
     assert_eq!(judge(&mut program), CHALLENGED);
 }
 

@@ -87,7 +87,7 @@ pub(super) fn preview(
         way,
         asked,
         now,
-        leaves_reserve: Cell::new(false),
+        is_excluded_from_reserve: Cell::new(false),
         refusal: Cell::new(None),
     };
     let verdict = decide(Cursor::new(&frame), now, &preview);
@@ -154,7 +154,7 @@ struct Preview<'a> {
     way: Way,
     asked: Asked,
     now: Instant,
-    leaves_reserve: Cell<bool>,
+    is_excluded_from_reserve: Cell<bool>,
     refusal: Cell<Option<Refusal>>,
 }
 
@@ -172,15 +172,15 @@ impl Tables for Preview<'_> {
         } else {
             settings
         };
-        if self.leaves_reserve.get() {
-            settings.leaving_reserve()
+        if self.is_excluded_from_reserve.get() {
+            settings.excluded_from_reserve()
         } else {
             settings
         }
     }
 
-    fn leave_reserve(&self) {
-        self.leaves_reserve.set(true);
+    fn exclude_from_reserve(&self) {
+        self.is_excluded_from_reserve.set(true);
     }
 
     fn pass_all_until(&self) -> Instant {
@@ -463,7 +463,7 @@ impl<'a> Node for ReadOnlyNode<'a> {
     fn leased<'p>(&'p self, policy: &'p Policy, _: &Arrival, _is_charged: bool) -> &'p Policy {
         let key = node_key(policy.scope());
         let leased = self.0.leased.iter().find(|(leased, _)| **leased == key);
-        policy.or_on_its_terms(leased.map(|(_, policy)| *policy))
+        policy.or_leased(leased.map(|(_, policy)| *policy))
     }
 
     fn share(&self, _: &Policy, _: usize) -> Share {

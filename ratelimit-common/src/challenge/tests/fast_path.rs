@@ -209,7 +209,7 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
             &["acknowledgements", "prefers"],
         ),
     ] {
-        let settings = rules.at_a_glance(Settings::default());
+        let settings = rules.with_challenge_flags(Settings::default());
         let told = [
             (settings.has_challenge_targets(), "targets"),
             (settings.spares_acknowledgements(), "acknowledgements"),
