@@ -44,7 +44,7 @@ pub trait Address: Copy + Eq + 'static {
     /// The family of this type.
     const FAMILY: Family;
 
-    /// What the headers in front of a packet of the family say that follows.
+    /// The payload that the headers in front of a packet of the family announce.
     const PAYLOAD: Payload;
 
     /// The length of an address in bits.

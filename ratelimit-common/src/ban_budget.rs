@@ -10,11 +10,11 @@
 //! most 62.3 s. A window that opens with a ban would admit twice as many around its end, and a log
 //! of all bans would take memory for millions.
 //!
-//! To take a ban, a CPU checks, adds its own by compare-and-swap, and checks again. Of any bans
-//! within a minute, the last one sees all others: they were added before, in slots that it counts,
-//! or in later slots, a single one of which makes it refuse. So the budget is never exceeded. If
-//! CPUs in two slots take the last one at the same time, each may see the other and give its own
-//! back; in one slot, exactly one gets it.
+//! To take a ban, a CPU checks, adds its own by compare-and-swap, and checks again. The last of any
+//! bans within a minute sees all others: they were added before, in slots that it counts, or in
+//! later slots, a single one of which makes it refuse. So the budget is never exceeded. If CPUs in
+//! two slots take the last one at the same time, each may see the other and give its own back; in
+//! one slot, exactly one gets it.
 
 use core::num::NonZeroU32;
 

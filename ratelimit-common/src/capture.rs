@@ -1,4 +1,4 @@
-//! A capture of dropped packets: which ones user space wants, and what it receives.
+//! A capture of dropped packets: the filter that user space sets, and the records it receives.
 //!
 //! Passed packets are never examined. A capture expires unless user space keeps extending it, so a
 //! killed daemon leaves none behind.

@@ -1,12 +1,11 @@
-//! What an interface has of its own: another default policy, limits in place of the node's, a dry
-//! run.
+//! The rules of a single interface: its own default policy, its own node limits, a dry run.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::POLICIES_MAX;
 
-/// What holds for packets that come by one interface, in a word: the indices of two policies plus
-/// one, and a flag. 0 says nothing.
+/// The rules for packets that arrive on an interface, in one word: the indices of two policies plus
+/// one, and a flag. 0 is an interface without rules of its own.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -20,16 +19,15 @@ const _: () = assert!(POLICIES_MAX < POLICY && POLICIES_MAX <= NODE);
 const OBSERVE: u32 = 1 << 31;
 
 impl InterfaceRule {
-    /// The policy of sources that no prefix selects, and that in place of the node's, where the
-    /// interface has its own. Their indices are below [`POLICIES_MAX`]. An interface may be a dry
-    /// run, too.
+    /// Creates the rule of an interface with its own default policy, its own node policy, or both.
+    /// Indices are below [`POLICIES_MAX`]. With `observe`, nothing is dropped on the interface.
     pub fn new(policy: Option<u32>, node: Option<u32>, observe: bool) -> Self {
         let number = |index: Option<u32>| index.map_or(0, |index| index.wrapping_add(1));
         let node = (number(node) & NODE).wrapping_shl(NODE_SHIFT);
         Self(number(policy) & POLICY | node | if observe { OBSERVE } else { 0 })
     }
 
-    /// The index of the policy; `None` where the default of all interfaces holds.
+    /// The index of its default policy; `None` if the common one applies.
     #[inline(always)]
     pub const fn policy(self) -> Option<u32> {
         match self.0 & POLICY {
@@ -38,7 +36,7 @@ impl InterfaceRule {
         }
     }
 
-    /// The index of the policy in place of the node's; `None` where that of all interfaces holds.
+    /// The index of its node policy; `None` if the common one applies.
     #[inline(always)]
     pub const fn node(self) -> Option<u32> {
         match self.0.wrapping_shr(NODE_SHIFT) & NODE {

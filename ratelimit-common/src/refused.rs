@@ -66,7 +66,7 @@ pub fn shared<A: Address>(scope: u32, address: Option<&A>) -> Option<Ipv6> {
     is_whole.then(|| Ipv6::of_halves(front, key))
 }
 
-/// Whether an address stands for shared limits instead of a source.
+/// Whether an address is a key of shared limits, not of a source.
 pub fn is_shared(address: &Ipv6) -> bool {
     let [first, second, ..] = address.octets();
     first == 0xff && second == 0

@@ -492,7 +492,7 @@ impl Settings {
     }
 }
 
-/// An index in two bytes. One that does not fit becomes an index that no policy has.
+/// An index in two bytes. An index that does not fit becomes one that no policy has.
 const fn index(policy: u32) -> u64 {
     if policy < u16::MAX as u32 {
         policy as u64

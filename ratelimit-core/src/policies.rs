@@ -126,7 +126,7 @@ pub fn is_detected(name: &str) -> bool {
     name.starts_with(DETECTED)
 }
 
-/// What the limits of a policy apply to.
+/// The traffic that the limits of a policy apply to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
     /// Limits of each of its sources.
@@ -294,7 +294,7 @@ impl Policies {
 
     /// Returns the policy with token bucket clocks that continue at `now` from those of its scope.
     /// These are the clocks of `used`, the policies in the datapath or at the time it was removed.
-    /// Of two policies in the datapath the one with the same rate counts.
+    /// If the datapath has two of them, the one with the same rate counts.
     pub fn with_clocks(&self, policy: &Policy, used: &Used<'_>, now: Instant) -> Policy {
         let same = || used.of_scope(policy.scope()).map(|(_, it)| it);
         let mut at_its_rate = same().filter(|it| policy.has_rates_of(it));

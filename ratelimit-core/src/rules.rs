@@ -147,8 +147,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Builds the rules from statements. Of several bans or allows of one prefix the longest
-    /// applies, among equally long ones the last; of policies the first.
+    /// Builds the rules from statements. If a prefix has several bans or allows, the one that ends
+    /// last applies, and the last of those that end together. If it has several policies, the first
+    /// applies.
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
         let mut statements: Vec<_> = statements.into_iter().collect();
         statements.sort_by_key(|(prefix, _)| *prefix);

@@ -50,7 +50,7 @@ pub use tables::{
 
 use crate::loader::MapPlan;
 
-/// What the lists say about a prefix, in each generation.
+/// The entry of a prefix in the lists, in each generation.
 pub type Entry = ByGeneration<ListEntry>;
 
 /// The result of an operation on a table.

@@ -158,8 +158,8 @@ const fn about(state: u64, generation: Generation) -> u64 {
     state.wrapping_shl(STATE_SHIFT) | generation | IS_USED
 }
 
-/// The number of the lists' state and the generation. A free slot is told by its time, which is
-/// over at once.
+/// The number of the lists' state and the generation. A free slot needs no mark: its time has
+/// always expired.
 #[inline(always)]
 const fn state_of(state: u64, generation: Generation) -> u64 {
     state | generation as u64

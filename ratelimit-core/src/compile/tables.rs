@@ -28,7 +28,7 @@ pub struct Tables {
     pub pass_all_until: Instant,
     /// How many bans policies may make.
     pub detection_limit: BanBudgets,
-    /// Those that change in one step.
+    /// The tables that change in one step.
     pub switched: Switched,
     /// Settings for all packets, in any generation.
     pub settings: Settings,

@@ -21,7 +21,7 @@ pub struct Record {
     as_name: Option<String>,
 }
 
-/// `IPinfo` has a code or a name in place of the table.
+/// `IPinfo` has a code or a name instead of the table.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Country {

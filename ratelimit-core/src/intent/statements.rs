@@ -1,7 +1,7 @@
 //! The desired state as statements about prefixes, each with its counter slot.
 //!
-//! Of several bans or allows of one prefix the longest applies. Among equally long ones, packets
-//! are counted for one that is not of a list.
+//! If a prefix is banned or allowed several times, the statement that ends last applies. If several
+//! end at the same time, packets are counted for one that is not of a list.
 
 use ratelimit_common::Instant;
 

@@ -22,7 +22,7 @@ pub enum Part {
     Header(String),
     /// The value of a cookie.
     Cookie(String),
-    /// What a template takes of the path. Other requests are not limited.
+    /// The segments that a template takes of the path. Other requests are not limited.
     Path(PathTemplate),
 }
 
@@ -39,7 +39,7 @@ enum Segment {
     Taken,
 }
 
-/// What a proxy says of a request.
+/// A request as a proxy describes it.
 pub trait Request {
     /// Returns the value of a header, if it is text.
     fn header(&self, name: &str) -> Option<&str>;

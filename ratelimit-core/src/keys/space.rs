@@ -58,7 +58,7 @@ pub struct Level {
     pub limit: RequestLimit,
     /// The most that can be in use.
     pub capacity: u64,
-    /// What is in use.
+    /// The usage.
     pub used: u64,
     /// The time until nothing is in use, without further requests.
     pub clears_in: Duration,

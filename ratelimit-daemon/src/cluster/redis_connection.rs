@@ -1,5 +1,5 @@
-//! The connection to the store. It consists of two, because one that waits for messages cannot be
-//! used for anything else. Each call has a deadline.
+//! The connection to the store: two connections, because one that waits for messages serves nothing
+//! else. Each call has a deadline.
 
 use std::{io, path::PathBuf};
 

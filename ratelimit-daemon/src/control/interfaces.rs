@@ -83,7 +83,7 @@ impl Interfaces {
         }
     }
 
-    /// Loads the program for a missing interface. One that was there before still has its program.
+    /// Loads the program for a missing interface, unless a previous one is still loaded.
     fn prepare(&mut self, state: &mut State) {
         let Some(interface) = self.links.prepare() else {
             return;

@@ -87,7 +87,7 @@ pub async fn change<T: Serialize + Send + 'static>(
 }
 
 pub async fn written<T: Serialize + Send + 'static>(answer: Answered<T>) -> Response {
-    // A million bans take a second; other requests continue meanwhile: the work is off the runtime.
+    // Off the runtime, because a million bans take a second, in which other requests are answered.
     let written = tokio::task::spawn_blocking(|| answered(answer)).await;
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }

@@ -1,6 +1,6 @@
 //! The dashboard: one page, and its data as server-sent events (HTML, section 9.2).
 //!
-//! On the control socket it is available to everybody who may command the daemon: `ssh -L
+//! The control socket offers it to every user who may command the daemon; `ssh -L
 //! 9800:/run/ratelimit/control.sock HOST` forwards it to a browser. On the metrics listener it
 //! requires `[metrics] dashboard = true`, and is read-only without a [`token`].
 

@@ -31,7 +31,7 @@ pub fn public_router(keys: Keys) -> Router {
         .with_state(keys)
 }
 
-/// What the control socket serves.
+/// Returns the routes of the control socket.
 pub fn router(keys: Keys) -> Router {
     let own = Router::new()
         .route("/v1/keys", axum::routing::delete(reset))

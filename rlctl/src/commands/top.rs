@@ -61,7 +61,7 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// Lists sources with what they send, if samples tell that of any of them.
+/// Lists sources, with protocol and port if there are samples of any of them.
 fn source_table(sources: &[TopSource]) -> Table {
     let are_sampled = sources.iter().any(|source| source.sending.is_some());
     let are_placed = sources.iter().any(|source| source.place.is_some());

@@ -29,7 +29,7 @@ pub fn is_kept() -> Result<bool> {
 fn long_lines(source: &str) -> Result<Vec<usize>> {
     let start = Regex::new(r#"\bb?r(#*)""#)?;
     let mut found = Vec::new();
-    // What ends the raw string that is open.
+    // The end of the raw string that is open.
     let mut open: Option<String> = None;
     for (index, line) in source.lines().enumerate() {
         let mut is_raw = open.is_some();

@@ -21,9 +21,9 @@ pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
 
 /// A port, and the channel that delivers its listeners.
 pub struct Port {
-    /// The name of what is served, and of the trouble that the port cannot be opened.
+    /// The service, which also names the trouble if the port cannot be opened.
     what: &'static str,
-    /// What is unavailable without it.
+    /// The functions that are unavailable without it.
     lost: &'static str,
     wanted: Option<SocketAddr>,
     is_bound: bool,

@@ -1,9 +1,8 @@
 //! Room in the kernel's lists. A tenth is reserved for changes at runtime, and a new automatic ban
 //! can evict another.
 //!
-//! Of the automatic bans (of detection, `CrowdSec` and other nodes), the one that ends first is
-//! evicted, but never a manual ban or one of a list. If that does not make enough room, the whole
-//! change is refused.
+//! The automatic ban (of detection, `CrowdSec` or another node) that ends first is evicted, never a
+//! manual ban or one of a list. If that does not make enough room, the whole change is refused.
 
 use std::collections::BTreeSet;
 

@@ -9,8 +9,8 @@
 //! found within a second, modified ones when their turn comes: for a million entries within two
 //! minutes. A list with a difference is compared completely and repaired at once. The daemon's own
 //! writes need no comparison: the kernel confirms each, and a failed one that cannot be undone
-//! triggers a full comparison in the next second. So does a plan that could not be enforced, which
-//! is then applied again.
+//! triggers a full comparison in the next second. A plan that could not be enforced also triggers
+//! one, and is applied again.
 //!
 //! Before 6.4, the kernel does not report the number of entries. Removed entries are then found
 //! every [`WHOLE`].

@@ -47,7 +47,7 @@ pub(super) struct OwnProgram {
     pub(super) age: Age,
 }
 
-/// What a program knows of the current configuration.
+/// How much of the current configuration a program has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Age {
     /// This daemon attached it to the current tables.

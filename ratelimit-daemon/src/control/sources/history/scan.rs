@@ -142,8 +142,8 @@ fn count_node(tables: &dyn SourceTables, policies: &Policies) -> datapath::Resul
     Ok(found)
 }
 
-/// Returns the limits of sources and prefixes. Of limits of a policy with the same meaning, the
-/// first.
+/// Returns the limits of sources and prefixes. If a policy has several limits with the same
+/// meaning, the first one is returned.
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
