@@ -31,7 +31,7 @@ const ENTRY: &str = "entry";
 const OMITTED: [&[u8]; 3] = [b".debug_", b".rel.debug_", b".rel.BTF"];
 
 /// The section with the function and the source line of each instruction (`struct btf_ext_header`
-/// of libbpf). The lines follow the functions.
+/// of libbpf).
 const BTF_EXT: &[u8] = b".BTF.ext";
 
 /// The prefix of labels that inline assembly jumps to.

@@ -237,7 +237,7 @@ impl Settings {
         self.with(EXCLUDED_FROM_RESERVE)
     }
 
-    /// Whether it does.
+    /// Whether the packet may not use it.
     #[inline(always)]
     pub fn is_excluded_from_reserve(self) -> bool {
         features::is_enabled::<{ Feature::Challenge as u8 }>() && self.has(EXCLUDED_FROM_RESERVE)
