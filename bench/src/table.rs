@@ -11,7 +11,7 @@ type Line = Vec<String>;
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     if !report.rows.is_empty() {
-        let heads = ["case", "ratio", "spread", "goal", "", "ns", "baseline ns"];
+        let heads = ["case", "ratio", "spread", "goal", "", "ns"];
         text += &table(&heads, &report.rows.iter().map(line).collect::<Vec<_>>());
     }
     if !report.live.is_empty() {
@@ -46,7 +46,6 @@ fn line(row: &Row) -> Line {
             .map_or_else(String::new, |goal| format!("{goal:.2}")),
         mark(row.is_reached()),
         format!("{:.1}", row.nanos.median),
-        format!("{:.1}", row.zero_nanos.median),
     ]
 }
 

@@ -3,35 +3,51 @@
 use super::{Cell, Clock, Row, increments::Increments};
 use crate::table::{Table, grouped};
 
-/// The table of the cells of one clock.
+/// The table of one clock, with a row for each algorithm and number of CPUs: the runs at all loads
+/// and with all arrivals together.
 pub fn table(clock: Clock, measured: &[(Cell, Row)]) -> Table {
-    let mut headings = vec![
+    let mut table = Table::new(&[
         "algorithm",
         "CPUs",
-        "arrivals",
-        "load",
+        "runs",
         "sent",
         "admitted",
         "oracle",
-        "difference",
+        "largest difference",
         "over-admitted",
         "wrongly refused",
-    ];
-    headings.push(match clock {
-        Clock::Virtual => "contended",
-        Clock::Real => "undecided",
-    });
-    let mut table = Table::new(&headings);
-    for (cell, row) in measured.iter().filter(|(cell, _)| cell.clock == clock) {
-        let mut cells = cell_names(cell).to_vec();
-        cells.extend([row.sent, row.admitted, row.oracle].map(grouped));
-        cells.push(signed(row.difference()));
-        cells.extend([row.over_admitted, row.wrongly_refused].map(grouped));
-        cells.push(grouped(match clock {
-            Clock::Virtual => row.contended,
-            Clock::Real => row.undecided,
-        }));
-        table.push(cells);
+        match clock {
+            Clock::Virtual => "contended",
+            Clock::Real => "undecided",
+        },
+    ]);
+    let of_clock: Vec<_> = measured
+        .iter()
+        .filter(|(cell, _)| cell.clock == clock)
+        .collect();
+    let is_alike = |(one, _): &&(Cell, Row), (other, _): &&(Cell, Row)| {
+        (one.subject.name, one.cpus) == (other.subject.name, other.cpus)
+    };
+    for runs in of_clock.chunk_by(is_alike) {
+        let (cell, _) = runs[0];
+        let sum = |count: fn(&Row) -> u64| grouped(runs.iter().map(|(_, row)| count(row)).sum());
+        let differences = runs.iter().map(|(_, row)| row.difference());
+        let largest = differences.max_by_key(|it| it.unsigned_abs());
+        table.push(vec![
+            cell.subject.name.to_owned(),
+            cell.cpus.to_string(),
+            runs.len().to_string(),
+            sum(|row| row.sent),
+            sum(|row| row.admitted),
+            sum(|row| row.oracle),
+            signed(largest.unwrap_or_default()),
+            sum(|row| row.over_admitted),
+            sum(|row| row.wrongly_refused),
+            sum(match clock {
+                Clock::Virtual => |row| row.contended,
+                Clock::Real => |row| row.undecided,
+            }),
+        ]);
     }
     table
 }
