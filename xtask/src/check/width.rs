@@ -1,5 +1,5 @@
-//! Finds lines of Rust that are longer than 100 columns. `rustfmt` leaves long strings, comments
-//! and the arguments of macros as they are.
+//! Finds lines of Rust and Markdown that are longer than 100 columns. `rustfmt` leaves long
+//! strings, comments and the arguments of macros as they are.
 
 use anyhow::Result;
 use regex::Regex;
@@ -12,16 +12,38 @@ const TABLES: &[&str] = &["ratelimit-core/src/detection/tests/unseen.rs"];
 /// Reports every long line. Returns whether there is none.
 pub fn is_kept() -> Result<bool> {
     let mut is_kept = true;
-    for path in super::tracked("*.rs")? {
-        if TABLES.contains(&path.as_str()) {
-            continue;
-        }
-        for line in long_lines(&super::read(&path)?)? {
+    let mut report = |path: &str, lines: Vec<usize>| {
+        for line in lines {
             eprintln!("{path}:{line}: longer than {COLUMNS} columns");
             is_kept = false;
         }
+    };
+    for path in super::tracked("*.rs")? {
+        if !TABLES.contains(&path.as_str()) {
+            report(&path, long_lines(&super::read(&path)?)?);
+        }
+    }
+    for path in super::tracked("*.md")? {
+        report(&path, long_lines_of_markdown(&super::read(&path)?));
     }
     Ok(is_kept)
+}
+
+/// The numbers of the long lines of a document. Rows of tables, a link or word that is longer by
+/// itself, and recorded sessions (`console`) cannot be broken.
+fn long_lines_of_markdown(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut is_session = false;
+    for (index, line) in text.lines().enumerate() {
+        if let Some(language) = line.strip_prefix("```") {
+            is_session = language == "console";
+        }
+        let is_broken = line.trim_start().contains(' ') && !line.starts_with('|');
+        if is_broken && !is_session && line.chars().count() > COLUMNS {
+            found.push(index + 1);
+        }
+    }
+    found
 }
 
 /// The numbers of the long lines. Raw strings may be longer: they are recorded output, JSON and
@@ -56,6 +78,14 @@ fn long_lines(source: &str) -> Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_of_documents_are_found_outside_tables_and_sessions() {
+        let long = "x ".repeat(COLUMNS);
+        let word = "x".repeat(COLUMNS + 1);
+        let text = format!("{long}\n| {long}\n```console\n{long}\n```\n{word}\n```sh\n{long}\n");
+        assert_eq!(long_lines_of_markdown(&text), [1, 8]);
+    }
 
     #[test]
     fn long_lines_are_found_outside_raw_strings() {
