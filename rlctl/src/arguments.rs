@@ -11,10 +11,10 @@ use crate::{
     client::SOCKET,
     cluster_arguments::ClusterVerb,
     completions, exit_code,
-    key_arguments::KeysVerb,
+    key_arguments::KeysArguments,
     lifetime::Lifetime,
     limit_arguments::LimitArguments,
-    list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+    list_arguments::{ExportArguments, FetchArguments, ImportArguments},
     prefixes::HostBits,
     simulate_arguments::SimulateArguments,
 };
@@ -126,7 +126,7 @@ Examples:
   rlctl unban --origin detected --reason flood
   rlctl unban --all
 
-Bans of lists are not affected; remove a list with `rlctl lists rm`. The exit code is 1 if none of \
+Bans of lists are not affected; remove a list with `rlctl import --remove`. The exit code is 1 if none of \
 the prefixes was banned, but 0 with `--program`.")]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
@@ -156,33 +156,24 @@ Examples:
     Import(ImportArguments),
     /// Export bans, allows and lists as lines of text
     Export(ExportArguments),
-    /// Download lists, or remove one; `rlctl list lists` shows them
-    #[command(after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists rm spamhaus")]
-    Lists {
-        /// What to do
-        #[command(subcommand)]
-        verb: Option<ListsVerb>,
-    },
+    /// Download the lists with a `url` in the configuration
+    Fetch(FetchArguments),
+    /// Renamed to `rlctl fetch`, `rlctl import --remove` and `rlctl list lists`
+    #[command(hide = true, disable_help_flag = true)]
+    Lists(OldArguments),
     /// Show or reset the usage of keys: users, tokens and URLs
-    #[command(
-        subcommand,
-        after_help = "\
-Examples:
-  rlctl keys top users
-  rlctl keys check users alice
-  rlctl keys reset users alice"
-    )]
-    Keys(KeysVerb),
+    Keys(KeysArguments),
     /// Show the verdict for packets from an address, and why
     Check(CheckArguments),
     /// Show the busiest sources
     Top(TopArguments),
     /// Suggest limits based on recent traffic
     Suggest(SuggestArguments),
-    /// Show packets and bytes by interface, family, verdict and reason
+    /// Show packets and bytes by interface, family, verdict and reason; now, or over past days
     Stats(StatsArguments),
-    /// Show packets by verdict over the last hours or days, and attacks
-    History(HistoryArguments),
+    /// Renamed to `rlctl stats --since`
+    #[command(hide = true, disable_help_flag = true)]
+    History(OldArguments),
     /// Show recent bans, other changes, and a sample of drops
     Events(EventsArguments),
     /// Capture dropped packets to a file, each with its reason as a comment
@@ -264,12 +255,8 @@ Examples:
     /// Renamed to `rlctl list protected`
     #[command(hide = true)]
     Protected,
-    /// Suspend all limits and bans
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  rlctl pass-all on --for 10m\n  rlctl pass-all off"
-    )]
-    PassAll(PassAllVerb),
+    /// Suspend all limits and bans, or enforce them again
+    PassAll(PassAllArguments),
     /// Detach the program from all interfaces; limits and bans no longer apply
     #[command(after_help = "\
 Examples:
@@ -278,7 +265,7 @@ Examples:
 There is no confirmation prompt. The daemon keeps running; `rlctl reload` or a restart attaches \
 the program again.")]
     Detach,
-    /// Find problems of this host that affect the limiter, with commands that fix them
+    /// Find problems of this host, with commands that fix them; write an archive for a bug report
     Doctor(DoctorArguments),
     /// Limit and ban real packets between two network namespaces, to see how it works
     #[command(after_help = "\
@@ -289,8 +276,9 @@ It starts its own ratelimitd, takes about ten seconds and removes everything at 
 Interfaces of the host and a running daemon are not touched. The exit code is 0 if all counts \
 match the limits.")]
     Demo,
-    /// Write an archive for a bug report, without secrets and addresses
-    Support(SupportArguments),
+    /// Renamed to `rlctl doctor --archive`
+    #[command(hide = true, disable_help_flag = true)]
+    Support(OldArguments),
     /// Show which packets of a capture a configuration would drop, without a daemon
     Simulate(SimulateArguments),
     /// Check a configuration file without a daemon
@@ -301,18 +289,35 @@ match the limits.")]
     Config(ConfigVerb),
 }
 
-/// `doctor [IFACE] [--config FILE]`
+/// The arguments of a verb that was renamed, for the hint.
+#[derive(Args, Debug)]
+pub struct OldArguments {
+    /// The words after the verb
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// `doctor [IFACE] [--config FILE]`, `doctor --archive [FILE] [--with-addresses] [--log FILE]`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   rlctl doctor
   rlctl doctor eth0
   rlctl doctor --json | jq '.[] | select(.state != \"ok\")'
+  rlctl doctor --archive
+  rlctl doctor --archive /tmp/ratelimit.tar.gz --with-addresses
 
 It changes nothing and works without a daemon. Without root it reports what it could not check. A \
-warning degrades the limiter, an error keeps it from working.
+warning degrades the limiter, an error keeps it from working. The exit code is 1 if there is an \
+error, otherwise 0.
 
-The exit code is 1 if there is an error, otherwise 0.")]
+The archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, \
+counters, recent events, metrics, and the log of the last hour. Only its owner can read it. \
+Existing files are not overwritten.
+
+Passwords, keys and secrets are removed from it. Addresses, and hosts in URLs, are replaced by \
+documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies \
+and lists, and reasons, are kept: review them before you send the archive.")]
 pub struct DoctorArguments {
     /// The interface [default: all configured ones]
     #[arg(value_name = "IFACE", add = completions::interfaces())]
@@ -320,6 +325,16 @@ pub struct DoctorArguments {
     /// The configuration file to use without a daemon
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,
+    /// Write an archive for a bug report, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "interface")]
+    #[expect(clippy::option_option, reason = "the option may have no value")]
+    pub archive: Option<Option<PathBuf>>,
+    /// Keep addresses and hosts in the archive
+    #[arg(long, requires = "archive")]
+    pub with_addresses: bool,
+    /// The log file for the archive, if it is not in the systemd journal
+    #[arg(long, value_name = "FILE", requires = "archive")]
+    pub log: Option<PathBuf>,
 }
 
 /// `protect IFACE [--observe] [--replace] [--config FILE]`
@@ -352,53 +367,34 @@ pub struct ProtectArguments {
     pub config: PathBuf,
 }
 
-/// `support [FILE] [--with-addresses] [--log FILE] [--config FILE]`
+/// `pass-all on [--for TIME]`, `pass-all off`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  rlctl support
-  rlctl support /tmp/ratelimit.tar.gz --with-addresses
-  rlctl support --log /var/log/ratelimitd.log
+  rlctl pass-all on
+  rlctl pass-all on --for 10m
+  rlctl pass-all off
 
-The archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, \
-counters, recent events, metrics, and the log of the last hour. Only its owner can read it. \
-Existing files are not overwritten.
-
-Passwords, keys and secrets are removed. Addresses, and hosts in URLs, are replaced by \
-documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies \
-and lists, and reasons, are kept: review them before you send the archive.")]
-pub struct SupportArguments {
-    /// The archive, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
-    #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// Keep addresses and hosts
-    #[arg(long)]
-    pub with_addresses: bool,
-    /// The log file, if it is not in the systemd journal
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
-    /// The configuration file to use without a daemon
-    #[arg(long, value_name = "FILE", default_value = CONFIG)]
-    pub config: PathBuf,
+Every command warns while pass-all is on.")]
+pub struct PassAllArguments {
+    /// Whether all packets pass
+    pub state: Switch,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "forever"
+    )]
+    pub lifetime: Lifetime,
 }
 
-/// What can be done about `pass-all`.
-#[derive(Debug, Subcommand)]
-pub enum PassAllVerb {
-    /// Suspend all limits and bans. Every command warns while pass-all is on
-    #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
-    On {
-        /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
-        #[arg(
-            long = "for",
-            value_name = "TIME",
-            allow_negative_numbers = true,
-            default_value = "forever"
-        )]
-        lifetime: Lifetime,
-    },
+/// On or off.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Switch {
+    /// Suspend all limits and bans
+    On,
     /// Enforce bans and limits again
-    #[command(after_help = "Examples:\n  rlctl pass-all off")]
     Off,
 }
 
@@ -500,11 +496,6 @@ pub struct SuggestArguments {
 /// How often something is shown.
 fn interval(text: &str) -> Result<Duration, String> {
     at_least(Duration::from_millis(100), text)
-}
-
-/// How long a row of the history is, which is kept by the second.
-fn step(text: &str) -> Result<Duration, String> {
-    at_least(Duration::from_secs(1), text)
 }
 
 fn at_least(least: Duration, text: &str) -> Result<Duration, String> {
@@ -709,25 +700,35 @@ pub struct TopArguments {
     pub interval: Duration,
 }
 
-/// `stats [--with-zeros] [--interval [TIME]] [--times N]`
+/// `stats [--with-zeros] [--interval [TIME]] [--times N]`, `stats --since TIME [--interval TIME]`,
+/// `stats --quota SOURCE`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   rlctl stats
-  rlctl stats --with-zeros
-  rlctl stats --interval
   rlctl stats --interval 10s --times 6 --json
+  rlctl stats --since 7d
+  rlctl stats --since 30d --json | jq .attacks
+  rlctl stats --since 7d --quota 203.0.113.7
 
-With --interval each line of JSON is a table of the packets in that interval. Ctrl-C exits with \
-code 0.")]
+With --interval each table, and each line of JSON, has the packets of one interval. Ctrl-C exits \
+with code 0.
+
+With --since it shows the rates of a past period and its attacks, in rows of --interval. The \
+daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). \
+Periods without a daemon are shown as `-`. With --quota it shows the smallest remaining quota of \
+each limit, sampled once per second from when the source was added to [history] watch. For a \
+policy, and for a prefix without its own limits, it shows the source with the smallest remaining \
+quota.")]
 pub struct StatsArguments {
     /// Also show rows without packets
     #[arg(long, alias = "all")]
     pub with_zeros: bool,
-    /// Show the packets of each second, or of each TIME, until Ctrl-C
+    /// Show the packets of each second, or of each TIME, until Ctrl-C; with --since, the length of
+    /// a row
     #[arg(
         long,
-        alias = "watch",
+        aliases = ["watch", "step"],
         value_name = "TIME",
         num_args = 0..=1,
         default_missing_value = "1s",
@@ -744,31 +745,23 @@ pub struct StatsArguments {
         value_parser = clap::value_parser!(u32).range(1..),
     )]
     pub times: Option<u32>,
-}
-
-/// `history [--since TIME] [--interval TIME] [--quota SOURCE]`
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "\
-Examples:
-  rlctl history
-  rlctl history --since 7d
-  rlctl history --since 30d --json | jq .attacks
-  rlctl history --since 7d --quota 203.0.113.7
-
-The daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] \
-retention). Periods without a daemon are shown as `-`. With --quota it shows the smallest \
-remaining quota of each limit, sampled once per second from when the source was added to [history] \
-watch. For a policy, and for a prefix without its own limits, it shows the source with the \
-smallest remaining quota.")]
-pub struct HistoryArguments {
-    /// How far to look back
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
-    pub since: Duration,
-    /// Length of a row [default: chosen for 24 rows]
-    #[arg(long, alias = "step", value_name = "TIME", value_parser = step)]
-    pub interval: Option<Duration>,
-    /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`
-    #[arg(long, alias = "source", value_name = "SOURCE", add = completions::watched())]
+    /// Show recorded rates and attacks of the last 1h, 7d, ... in 24 rows
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::parse_duration,
+        conflicts_with_all = ["times", "with_zeros"],
+    )]
+    pub since: Option<Duration>,
+    /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`, since
+    /// an hour ago or since --since
+    #[arg(
+        long,
+        alias = "source",
+        value_name = "SOURCE",
+        add = completions::watched(),
+        conflicts_with_all = ["times", "with_zeros"],
+    )]
     pub quota: Option<Watched>,
 }
 
@@ -1039,8 +1032,8 @@ mod tests {
                 "stats --interval 2s --times 3",
             ),
             (
-                "history --step 1m --source node",
-                "history --interval 1m --quota node",
+                "stats --since 1h --step 1m --source node",
+                "stats --since 1h --interval 1m --quota node",
             ),
             (
                 "events --count 3 --source 192.0.2.1",

@@ -17,7 +17,7 @@ mod detach;
 mod doctor;
 mod events;
 mod export;
-mod history;
+mod fetch;
 mod import;
 mod keys;
 mod limit;
@@ -43,7 +43,6 @@ use crate::{
     arguments::{AllowVerb, ConfigVerb, LimitVerb, ListArguments, ListKind, Verb},
     client::Client,
     failure::Failure,
-    list_arguments::ListsVerb,
     output::Output,
     report::Report,
 };
@@ -65,21 +64,27 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::List(arguments) => list(&arguments, client, now),
         Verb::Allow(AllowVerb::List) => Err(renamed("allow list", "list allows")),
         Verb::Limit(LimitVerb::List) => Err(renamed("limit list", "list limits")),
-        Verb::Import(arguments) => import::run(&arguments, client),
+        Verb::Import(arguments) => match (&arguments.remove, &arguments.file) {
+            (Some(name), _) => lists::remove(name, client),
+            (None, Some(file)) => import::run(file, &arguments, client),
+            (None, None) => Err(Failure::usage("name a file, or - for stdin")),
+        },
         Verb::Export(arguments) => export::run(&arguments, client, output),
-        Verb::Lists { verb: None } => Err(renamed("lists", "list lists")),
-        Verb::Lists {
-            verb: Some(ListsVerb::Rm { name }),
-        } => lists::rm(&name, client),
-        Verb::Lists {
-            verb: Some(ListsVerb::Fetch(arguments)),
-        } => lists::fetch::run(&arguments),
-        Verb::Keys(verb) => keys::run(&verb, client),
+        Verb::Fetch(arguments) => fetch::run(&arguments),
+        Verb::Lists(old) => Err(old_lists(&old.words)),
+        Verb::Keys(arguments) => keys::run(&arguments, client),
         Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top(arguments) => top::run(&arguments, client, output),
         Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
-        Verb::Stats(arguments) => stats::run(&arguments, client, output),
-        Verb::History(arguments) => history::run(&arguments, client, now),
+        Verb::Stats(arguments) => stats::run(&arguments, client, now, output),
+        Verb::History(old) => {
+            let since = if old.words.iter().any(|word| word.starts_with("--since")) {
+                "stats"
+            } else {
+                "stats --since 1h"
+            };
+            Err(renamed("history", &with_words(since, &old.words)))
+        }
         Verb::Events(arguments) => events::run(&arguments, client, output, now),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),
         Verb::Reload {
@@ -99,12 +104,18 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Rollback => confirm::roll_back(client),
         Verb::Cluster(verb) => cluster::run(&verb, client, now),
         Verb::Protected => Err(renamed("protected", "list protected")),
-        Verb::PassAll(verb) => pass_all::run(&verb, client, now),
+        Verb::PassAll(arguments) => pass_all::run(&arguments, client, now),
         Verb::Demo => demo::run(output),
         Verb::Detach => detach::run(client),
-        Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
+        Verb::Doctor(arguments) => match &arguments.archive {
+            Some(file) => support::run(file.as_deref(), &arguments, client, now),
+            None => Ok(doctor::run(&arguments, client)),
+        },
         Verb::Protect(arguments) => protect::run(&arguments, client),
-        Verb::Support(arguments) => support::run(&arguments, client, now),
+        Verb::Support(old) => Err(renamed(
+            "support",
+            &with_words("doctor --archive", &old.words),
+        )),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check {
             upgrade: false,
@@ -135,6 +146,29 @@ fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Repor
         ListKind::Lists => lists::show(client, now),
         ListKind::Protected => protected::run(client),
     }
+}
+
+/// Names what replaced a verb of `rlctl lists`.
+fn old_lists(words: &[String]) -> Failure {
+    match words.split_first() {
+        Some((verb, names)) if verb == "fetch" => {
+            renamed("lists fetch", &with_words("fetch", names))
+        }
+        Some((verb, names)) if verb == "rm" => {
+            renamed("lists rm", &with_words("import --remove", names))
+        }
+        Some(_) | None => renamed("lists", "list lists"),
+    }
+}
+
+/// A verb with the words that were given to its old name.
+fn with_words(verb: &str, words: &[String]) -> String {
+    let words = words.iter().map(String::as_str);
+    [verb]
+        .into_iter()
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Names the verb that replaced another one. Kept until version 2.

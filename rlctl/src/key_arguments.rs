@@ -1,40 +1,35 @@
 //! The arguments of `rlctl keys`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-/// What can be asked about keys.
-#[derive(Debug, Subcommand)]
-pub enum KeysVerb {
-    /// Show the keys that are closest to a limit
-    #[command(
-        after_help = "Examples:\n  rlctl keys top users\n  rlctl keys top users --rows 100 --json"
-    )]
-    Top {
-        /// Name of the key space: that of `[keys.NAME]`
-        space: String,
-        /// Number of keys
-        #[arg(
-            long,
-            short = 'n',
-            value_name = "N",
-            default_value_t = 20,
-            value_parser = clap::value_parser!(u32).range(1..=10_000),
-        )]
-        rows: u32,
-    },
-    /// Show the usage of a key, without charging it
-    #[command(after_help = "Examples:\n  rlctl keys check users alice")]
-    Check(KeyArguments),
-    /// Reset the usage of a key
-    #[command(after_help = "Examples:\n  rlctl keys reset users alice")]
-    Reset(KeyArguments),
-}
-
-/// `SPACE KEY`
+/// `keys SPACE [--rows N]`, `keys SPACE KEY [--reset]`
 #[derive(Args, Debug)]
-pub struct KeyArguments {
+#[command(after_help = "\
+Examples:
+  rlctl keys users
+  rlctl keys users --rows 100 --json
+  rlctl keys users alice
+  rlctl keys users alice --reset
+
+Without a key it shows the keys that are closest to a limit. Looking at a key charges nothing.")]
+pub struct KeysArguments {
     /// Name of the key space: that of `[keys.NAME]`
     pub space: String,
     /// The key, as the application or proxy names it
-    pub key: String,
+    pub key: Option<String>,
+    /// Number of keys
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+    )]
+    pub rows: u32,
+    /// Reset the usage of the key
+    #[arg(long, requires = "key")]
+    pub reset: bool,
+    /// The key after `top`, `check` or `reset`, which were verbs.
+    #[arg(hide = true)]
+    pub old_key: Option<String>,
 }

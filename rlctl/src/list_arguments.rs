@@ -1,8 +1,8 @@
-//! The arguments of `rlctl import`, `rlctl export` and `rlctl lists`.
+//! The arguments of `rlctl import`, `rlctl export` and `rlctl fetch`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use ratelimit_core::{
     api::ExportFormat,
     lists::{Action, Connected},
@@ -10,7 +10,7 @@ use ratelimit_core::{
 
 use crate::{arguments::CONFIG, completions, lifetime::Lifetime};
 
-/// `import FILE|- [--list NAME | --ban | --allow]`
+/// `import FILE|- [--list NAME | --ban | --allow]`, `import --remove NAME`
 #[derive(Args, Debug)]
 #[command(
     after_help = IMPORT_EXAMPLES,
@@ -22,8 +22,8 @@ use crate::{arguments::CONFIG, completions, lifetime::Lifetime};
 )]
 pub struct ImportArguments {
     /// The list in a supported format; `-` reads stdin
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "remove")]
+    pub file: Option<PathBuf>,
     /// Replace the list of this name
     #[arg(
         long,
@@ -32,6 +32,14 @@ pub struct ImportArguments {
         add = completions::imported_lists(),
     )]
     pub list: Option<String>,
+    /// Remove the imported list of this name
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["file", "list", "ban", "allow", "dry_run"],
+        add = completions::imported_lists(),
+    )]
+    pub remove: Option<String>,
     /// Whether the list bans or allows its entries
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
     pub action: Action,
@@ -91,6 +99,7 @@ Examples:
   ipset save blacklist | rlctl import - --ban --for 1d
   nft -j list set inet filter blackhole | rlctl import - --list blackhole
   rlctl export | rlctl import -
+  rlctl import --remove spamhaus
 
 Without --list, --ban and --allow, lines of `rlctl export` return to their origin and everything
 from other formats is banned. A list is imported completely or not at all.
@@ -143,12 +152,12 @@ pub struct ExportArguments {
     pub format: ExportFormat,
 }
 
-/// `lists fetch [NAME...] [--config FILE]`
+/// `fetch [NAME...] [--config FILE]`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  rlctl lists fetch
-  rlctl lists fetch spamhaus
+  rlctl fetch
+  rlctl fetch spamhaus
   systemctl enable --now ratelimit-lists.timer
 
 Lists with a `url` in the configuration are downloaded with curl to their `file`. A file is only \
@@ -161,18 +170,4 @@ pub struct FetchArguments {
     /// The configuration that names them
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,
-}
-
-/// What can be done with lists.
-#[derive(Debug, Subcommand)]
-pub enum ListsVerb {
-    /// Download the lists with a `url` in the configuration
-    Fetch(FetchArguments),
-    /// Remove an imported list
-    #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]
-    Rm {
-        /// Its name
-        #[arg(add = completions::imported_lists())]
-        name: String,
-    },
 }

@@ -150,7 +150,7 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_reported() {
 
 /// The packets of a reason in the history.
 fn counted(service: &Service, reason: &str) -> u64 {
-    let history = json(service, &["history", "--interval", "1s"]);
+    let history = json(service, &["stats", "--since", "1h", "--interval", "1s"]);
     let verdicts = history["verdicts"].as_array().cloned().unwrap_or_default();
     let own = verdicts.iter().find(|it| it["reason"] == reason);
     let packets = own.and_then(|it| it["packets"].as_array());

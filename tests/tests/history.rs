@@ -38,7 +38,7 @@ fn the_history_equals_the_counters_over_a_restart() {
     let bytes = limited.unwrap()["bytes"].as_array().unwrap().iter();
     let bytes: u64 = bytes.filter_map(Value::as_u64).sum();
     assert_eq!(bytes, 42 * 60);
-    let table = service.rlctl_ok(&["history", "--since", "1h"]).unwrap();
+    let table = service.rlctl_ok(&["stats", "--since", "1h"]).unwrap();
     assert!(table.contains("limited"), "{table}");
     let status: Value = service.json(&["status"]).unwrap();
     assert_eq!(status["history"]["errors"], 0, "{status}");
@@ -95,7 +95,7 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
         .unwrap();
     assert!(said.contains("history: 30d -> off"), "{said}");
     service.wait_until("what was counted", || {
-        let said = service.rlctl(&["history"]).unwrap();
+        let said = service.rlctl(&["stats", "--since", "1h"]).unwrap();
         said.stderr.contains("packet history is disabled")
     });
 }
@@ -109,7 +109,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     let service = Service::started(&lab, &format!("{TOML}{node}")).unwrap();
     wait_for_points(&service);
     send(&lab, 4);
-    let refused = service.rlctl(&["history", "--quota", "198.51.100.9"]);
+    let refused = service.rlctl(&["stats", "--quota", "198.51.100.9"]);
     let refused = refused.unwrap();
     assert!(refused.stderr.contains("watch = ["), "{refused:?}");
     let watch = "[history]\nwatch = [\"198.51.100.9\", \"node\", \"203.0.113.0/24\"]\n";
@@ -121,7 +121,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     service.wait_until("what was counted", || {
         least(&service, "198.51.100.9") == Some(0) && least(&service, "node") == Some(40)
     });
-    let told = service.rlctl_ok(&["history", "--quota", "198.51.100.9"]);
+    let told = service.rlctl_ok(&["stats", "--quota", "198.51.100.9"]);
     let told = told.unwrap();
     assert!(
         told.contains("198.51.100.9, of 10 packets per 1h:"),
@@ -164,7 +164,7 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
         service.wait_until("what was counted", || {
             ["policy:partner", "198.51.100.8/29", "policy:default"].map(left) == expected
         });
-        let told = service.rlctl_ok(&["history", "--quota", "policy:partner"]);
+        let told = service.rlctl_ok(&["stats", "--quota", "policy:partner"]);
         let told = told.unwrap();
         assert!(
             told.contains("policy:partner, of 100 packets per 1h"),
@@ -215,6 +215,6 @@ fn sum(history: &Value, of: &str, name: &str) -> u64 {
 }
 
 fn history(service: &Service, more: &[&str]) -> Value {
-    let words = [&["history"], more].concat();
+    let words = [&["stats", "--since", "1h"], more].concat();
     service.json(&words).unwrap_or_default()
 }

@@ -162,9 +162,7 @@ fn workers_that_obtain_in_bulk_get_no_more_than_the_limit() {
     assert_eq!(obtain(&service, &other)["obtained"], 0);
     let some = json!({"space": "jobs", "key": "tenant", "amount": 999, "mode": "some"});
     assert_eq!(obtain(&service, &some.to_string())["obtained"], 200);
-    let checked = service
-        .rlctl_ok(&["keys", "check", "jobs", "tenant"])
-        .unwrap();
+    let checked = service.rlctl_ok(&["keys", "jobs", "tenant"]).unwrap();
     assert!(checked.contains("900 requests per 31d"), "{checked}");
     assert!(
         service
@@ -174,7 +172,7 @@ fn workers_that_obtain_in_bulk_get_no_more_than_the_limit() {
     );
     // One that is reset begins anew; a damaged file is named, and not used.
     service
-        .rlctl_ok(&["keys", "reset", "jobs", "other"])
+        .rlctl_ok(&["keys", "jobs", "other", "--reset"])
         .unwrap();
     assert_eq!(obtain(&service, &other)["obtained"], 600);
     service.stop("-TERM").unwrap();
@@ -295,7 +293,7 @@ fn check_users(service: &Service) {
         let after: u64 = field("retry-after: ").parse().unwrap();
         assert!((3000..=3600).contains(&after), "{after}");
     }
-    let top = service.rlctl_ok(&["keys", "top", "users"]).unwrap();
+    let top = service.rlctl_ok(&["keys", "users"]).unwrap();
     assert!(top.contains("alice") && top.contains("bob"), "{top}");
 }
 

@@ -29,7 +29,7 @@ fn an_imported_list_is_in_the_kernel_until_it_is_taken_away() {
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     assert!(is_banned(&service, "192.0.2.2") && is_banned(&service, "2001:db8::7"));
-    service.rlctl_ok(&["lists", "rm", "bad"]).unwrap();
+    service.rlctl_ok(&["import", "--remove", "bad"]).unwrap();
     assert!(!is_banned(&service, "192.0.2.2"));
 }
 

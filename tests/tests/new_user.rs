@@ -120,8 +120,8 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     // A bug report.
     let archive = service.path("report.tar.gz").display().to_string();
     let config = service.config().display().to_string();
-    let options = format!("support {archive} --config {config}");
-    user.types("rlctl support", &[("support", &options)]);
+    let options = format!("--archive {archive} --config {config}");
+    user.types("rlctl doctor --archive", &[("--archive", &options)]);
     assert!(fs::metadata(Path::new(&archive)).unwrap().len() > 1000);
 }
 

@@ -1,4 +1,4 @@
-//! `rlctl support` with a running daemon: the content of the archive, and what it omits.
+//! `rlctl doctor --archive` with a running daemon: the content of the archive, and what it omits.
 
 use std::{
     fs,
@@ -94,7 +94,8 @@ fn a_file_that_exists_is_not_overwritten_and_nobody_else_reads_a_new_one() {
     let service = Service::new(&lab, "[policy.default]\nlimits = []\n").unwrap();
     let (archive, config) = (service.path("support.tar.gz"), service.config());
     let words = [
-        "support",
+        "doctor",
+        "--archive",
         archive.to_str().unwrap(),
         "--config",
         config.to_str().unwrap(),
@@ -165,7 +166,8 @@ impl Scene {
         let whole = self.service.log() + "running: " + &line.join(" and ") + "\n";
         fs::write(&log, whole).unwrap();
         let words = [
-            "support",
+            "doctor",
+            "--archive",
             archive.to_str().unwrap(),
             "--log",
             log.to_str().unwrap(),

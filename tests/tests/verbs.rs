@@ -162,7 +162,7 @@ fn shells_complete_at_the_first_tab() {
         ("rlctl unb", "unban"),
         ("rlctl unban 203", "203.0.113.7"),
         ("rlctl unban --origin prog", "program:sshd"),
-        ("rlctl history --quota policy:", "policy:default"),
+        ("rlctl stats --quota policy:", "policy:default"),
     ] {
         let complete = format!("complete -C '{line}'");
         let output = shell("fish").args(["-c", &complete]).output().unwrap();

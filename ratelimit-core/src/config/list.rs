@@ -26,7 +26,7 @@ pub struct ListConfig {
     pub file: PathBuf,
     /// The countries and networks that are selected if the file is a database.
     pub selection: Option<Selection>,
-    /// Where `rlctl lists fetch` downloads it from, if configured. The daemon itself downloads
+    /// Where `rlctl fetch` downloads it from, if configured. The daemon itself downloads
     /// nothing.
     pub url: Option<String>,
     /// The interval of reads; `None` for at start and on reload only. Five minutes by default if

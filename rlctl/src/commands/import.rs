@@ -2,6 +2,7 @@
 
 use std::{
     io::Read,
+    path::Path,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
@@ -28,8 +29,8 @@ use crate::{
 const POLL: Duration = Duration::from_millis(100);
 
 /// Imports a list.
-pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
-    let mut file = Input::open(&arguments.file).map_err(|failure| Failure {
+pub fn run(file: &Path, arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
+    let mut file = Input::open(file).map_err(|failure| Failure {
         code: ExitCode::Usage,
         ..failure
     })?;

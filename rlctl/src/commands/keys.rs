@@ -7,21 +7,44 @@ use ratelimit_core::{
     quantity,
 };
 
+use super::renamed;
 use crate::{
     client::{Answer, Client},
     failure::Failure,
-    key_arguments::{KeyArguments, KeysVerb},
+    key_arguments::KeysArguments,
     output::printable,
     report::Report,
     table::Table,
 };
 
-/// Runs one of the verbs.
-pub fn run(verb: &KeysVerb, client: &Client) -> Result<Report, Failure> {
-    match verb {
-        KeysVerb::Top { space, rows } => top(space, *rows, client),
-        KeysVerb::Check(arguments) => check(arguments, client),
-        KeysVerb::Reset(arguments) => reset(arguments, client),
+/// Shows the busiest keys of a space or one key, or resets that.
+pub fn run(arguments: &KeysArguments, client: &Client) -> Result<Report, Failure> {
+    let KeysArguments {
+        space,
+        key,
+        rows,
+        reset: is_reset,
+        old_key,
+    } = arguments;
+    if let (Some(space), Some(key)) = (key, old_key) {
+        let end = if arguments.space == "reset" {
+            " --reset"
+        } else {
+            ""
+        };
+        let old = format!("keys {}", arguments.space);
+        return Err(renamed(&old, &format!("keys {space} {key}{end}")));
+    }
+    match key {
+        None => top(space, *rows, client),
+        Some(key) if *is_reset => reset(request(space, key), client),
+        Some(key) => check(request(space, key), client).map_err(|failure| {
+            if space == "top" {
+                failure.hint(format!("the busiest keys of {key}: `rlctl keys {key}`"))
+            } else {
+                failure
+            }
+        }),
     }
 }
 
@@ -47,8 +70,8 @@ fn top(space: &str, rows: u32, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-fn check(arguments: &KeyArguments, client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<KeyUsage> = client.post("/v1/keys/check", &request(arguments))?;
+fn check(request: KeyRequest, client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<KeyUsage> = client.post("/v1/keys/check", &request)?;
     let mut table = Table::new("LIMIT | >USED | >% | CLEARS IN");
     for limit in &answer.value.limits {
         table.row(row(limit));
@@ -56,9 +79,9 @@ fn check(arguments: &KeyArguments, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-fn reset(arguments: &KeyArguments, client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<KeyReset> = client.delete("/v1/keys", &request(arguments))?;
-    let (space, key) = (printable(&arguments.space), printable(&arguments.key));
+fn reset(request: KeyRequest, client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<KeyReset> = client.delete("/v1/keys", &request)?;
+    let (space, key) = (printable(&request.space), printable(&request.key));
     let text = if answer.value.reset {
         format!("reset the usage of {key} in {space}")
     } else {
@@ -67,10 +90,10 @@ fn reset(arguments: &KeyArguments, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, text))
 }
 
-fn request(arguments: &KeyArguments) -> KeyRequest {
+fn request(space: &str, key: &str) -> KeyRequest {
     KeyRequest {
-        space: arguments.space.clone(),
-        key: arguments.key.clone(),
+        space: space.to_owned(),
+        key: key.to_owned(),
     }
 }
 

@@ -1,8 +1,6 @@
 //! `rlctl list lists`: which lists there are, where they come from, and how it goes with their
 //! files.
 
-pub mod fetch;
-
 use jiff::Zoned;
 use ratelimit_core::{
     api::{Changed, ListTarget, ListView},
@@ -91,8 +89,8 @@ pub fn unsaid(list: &ListView) -> Option<String> {
     ))
 }
 
-/// Takes a list away.
-pub fn rm(name: &str, client: &Client) -> Result<Report, Failure> {
+/// Removes an imported list.
+pub fn remove(name: &str, client: &Client) -> Result<Report, Failure> {
     let target = ListTarget {
         name: name.to_owned(),
     };

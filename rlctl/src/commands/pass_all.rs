@@ -4,7 +4,7 @@ use jiff::Zoned;
 use ratelimit_core::api::{PassAllRequest, PassAllStatus};
 
 use crate::{
-    arguments::PassAllVerb,
+    arguments::{PassAllArguments, Switch},
     client::{Answer, Client},
     commands::detach::without_daemon,
     failure::Failure,
@@ -12,18 +12,15 @@ use crate::{
     report::Report,
 };
 
-/// Opens everything, or ends that.
-pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let request = match verb {
-        PassAllVerb::On { lifetime } => PassAllRequest {
-            on: true,
-            seconds: lifetime.seconds(),
-        },
-        PassAllVerb::Off => PassAllRequest {
-            on: false,
-            seconds: None,
-        },
+/// Turns pass-all on or off.
+pub fn run(arguments: &PassAllArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let request = PassAllRequest {
+        on: arguments.state == Switch::On,
+        seconds: arguments.lifetime.seconds(),
     };
+    if !request.on && request.seconds.is_some() {
+        return Err(Failure::usage("--for belongs to `rlctl pass-all on`"));
+    }
     let verb = if request.on {
         "rlctl pass-all on"
     } else {

@@ -1,7 +1,10 @@
-//! `rlctl stats`: packets and bytes by interface, family, verdict and reason.
+//! `rlctl stats`: packets and bytes by interface, family, verdict and reason, now and in the past.
+
+mod history;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
+use jiff::Zoned;
 use ratelimit_core::api::StatsRow;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,12 +19,16 @@ use crate::{
     table::Table,
 };
 
-/// Shows the counters; those that are zero only when `all` are wanted.
+/// Shows the counters, or what the daemon recorded of them.
 pub fn run(
     arguments: &StatsArguments,
     client: &Client,
+    now: &Zoned,
     output: &Output,
 ) -> Result<Report, Failure> {
+    if arguments.since.is_some() || arguments.quota.is_some() {
+        return history::run(arguments, client, now);
+    }
     if let Some(every) = arguments.interval {
         return watch(arguments, every, client, output);
     }

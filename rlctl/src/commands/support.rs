@@ -1,4 +1,4 @@
-//! `rlctl support`: creates one archive for a bug report, without secrets.
+//! `rlctl doctor --archive`: creates one archive for a bug report, without secrets.
 //!
 //! Missing parts are omitted and reported. It changes nothing.
 
@@ -7,16 +7,14 @@ mod configuration;
 mod parts;
 mod redactor;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::{Zoned, tz::TimeZone};
 use serde::Serialize;
 use serde_json::json;
 
 use self::{parts::Parts, redactor::Redactor};
-use crate::{
-    arguments::SupportArguments, client::Client, failure::Failure, phrase, report::Report,
-};
+use crate::{arguments::DoctorArguments, client::Client, failure::Failure, phrase, report::Report};
 
 /// An omitted part, and why.
 #[derive(Serialize)]
@@ -26,8 +24,13 @@ struct LeftOut {
 }
 
 /// Collects, redacts and writes.
-pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let path = arguments.file.clone().unwrap_or_else(|| {
+pub fn run(
+    file: Option<&Path>,
+    arguments: &DoctorArguments,
+    client: &Client,
+    now: &Zoned,
+) -> Result<Report, Failure> {
+    let path = file.map(Path::to_path_buf).unwrap_or_else(|| {
         let time = now.with_time_zone(TimeZone::UTC);
         PathBuf::from(
             time.strftime("ratelimit-support-%Y%m%dT%H%M%SZ.tar.gz")
@@ -78,7 +81,7 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
 /// Formats the readme of the archive.
 fn readme(files: &[(&str, String)], remarks: &[String]) -> String {
     let mut lines = vec![
-        "What `rlctl support` collected of ratelimit.".to_owned(),
+        "What `rlctl doctor --archive` collected of ratelimit.".to_owned(),
         String::new(),
     ];
     lines.extend(

@@ -51,7 +51,7 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
         report.text = String::new();
         report.failure = Some(if arguments.all {
             Failure::refused("no bans")
-                .hint("bans of lists are not affected; remove a list with `rlctl lists rm`")
+                .hint("bans of lists are not affected; remove a list with `rlctl import --remove`")
         } else {
             Failure::refused("no matching bans")
                 .hint("see `rlctl list bans`; bans of lists are not affected")

@@ -33,6 +33,16 @@ fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
 fn the_old_name_of_a_verb_answers_with_the_new_one() {
     for (old, new) in [
         ("lists", "list lists"),
+        ("lists rm spamhaus", "import --remove spamhaus"),
+        ("lists fetch drop", "fetch drop"),
+        ("history --interval 1m", "stats --since 1h --interval 1m"),
+        (
+            "history --since 7d --quota node",
+            "stats --since 7d --quota node",
+        ),
+        ("support", "doctor --archive"),
+        ("keys check users alice", "keys users alice"),
+        ("keys reset users alice", "keys users alice --reset"),
         ("protected", "list protected"),
         ("allow list", "list allows"),
         ("limit list", "list limits"),
@@ -40,7 +50,13 @@ fn the_old_name_of_a_verb_answers_with_the_new_one() {
         ("cluster nodes", "cluster status"),
     ] {
         let words: Vec<&str> = old.split(' ').collect();
-        let answer = format!("error: `rlctl {old}` was renamed\nhint: run `rlctl {new}`");
+        let verbs = if old.starts_with(['l', 'k', 'c', 'a']) {
+            2
+        } else {
+            1
+        };
+        let verb = words[..words.len().min(verbs)].join(" ");
+        let answer = format!("error: `rlctl {verb}` was renamed\nhint: run `rlctl {new}`");
         check_usage(&words, &answer);
     }
 }
@@ -118,8 +134,7 @@ fn that_nobody_is_banned_is_told_who_would_end_all_bans() {
         "",
         1,
     );
-    let stderr =
-        "error: no bans\nhint: bans of lists are not affected; remove a list with `rlctl lists rm`";
+    let stderr = "error: no bans\nhint: bans of lists are not affected; remove a list with `rlctl import --remove`";
     check(
         &["unban", "--all"],
         answers(&json!({ "added": 0, "updated": 0, "removed": 0, "absent": [] })),

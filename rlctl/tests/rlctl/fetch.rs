@@ -1,4 +1,4 @@
-//! `rlctl lists fetch`, against a server of HTTP.
+//! `rlctl fetch`, against a server of HTTP.
 
 use std::{
     fs,
@@ -154,7 +154,7 @@ fn fetch(config: &Path, arguments: &[&str]) -> Output {
 
 fn command(config: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rlctl"));
-    command.args(["lists", "fetch", "--config"]).arg(config);
+    command.args(["fetch", "--config"]).arg(config);
     command.args(arguments).env("no_proxy", "*");
     command
 }

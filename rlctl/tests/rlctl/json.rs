@@ -43,13 +43,7 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
     for (words, _) in rows() {
         for daemon in [refuses(409, "no", Some("why")), Daemon::Absent] {
             // These need no daemon, or report their findings without one.
-            let alone = [
-                "config check",
-                "doctor",
-                "lists fetch",
-                "simulate",
-                "support",
-            ];
+            let alone = ["config check", "doctor", "fetch", "simulate"];
             if alone.iter().any(|verb| words.starts_with(verb)) {
                 continue;
             }
@@ -64,7 +58,7 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
         "ban 1.2.3.400",
         "ban",
         "limit set --packets 5",
-        "lists nothing",
+        "keys",
         "protect nosuch0",
         "nothing",
     ] {
@@ -192,11 +186,11 @@ fn rows() -> Vec<(&'static str, Value)> {
         ("config show --with-origin", settings),
         ("doctor lo", Value::Null),
         (
-            "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
+            "doctor --archive $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
             Value::Null,
         ),
         ("config check $DIR/config.toml", Value::Null),
-        ("lists fetch --config $DIR/config.toml", Value::Null),
+        ("fetch --config $DIR/config.toml", Value::Null),
         (
             "simulate $DIR/some.pcap --config $DIR/config.toml",
             Value::Null,

@@ -94,7 +94,6 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
         "import",
         "protect",
         "simulate",
-        "support",
     ];
     let others = others.into_iter().map(|verb| (verb, Value::Null));
     verbs().into_iter().chain(others).collect()
@@ -182,7 +181,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
                 "file": "/etc/ratelimit/drop.txt", "every_seconds": 3600.0,
             "since": SINCE, "read": null, "errors": 0, "error": null}]),
         ),
-        ("lists rm spamhaus", changed(0, 1402)),
+        ("import --remove spamhaus", changed(0, 1402)),
         (
             "check 203.0.113.7",
             json!({"address": "203.0.113.7", "source": "203.0.113.7", "action": "drop",
@@ -194,7 +193,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
                 "origin": "manual", "decides": true}]}),
         ),
         (
-            "keys top users",
+            "keys users",
             json!(
                 [
                     {"space": "users", "key": "alice", "limit": "15 requests per 1s",
@@ -203,13 +202,13 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "keys check users alice",
+            "keys users alice",
             json!({"space": "users", "key": "alice", "limits": [{"limit": "15 requests per 1s",
                 "capacity": 15, "used": 12, "clears_in_seconds": 0.4},
                 {"limit": "10000 requests per 1d", "capacity": 10_000, "used": 12,
                     "clears_in_seconds": 80_000.0}]}),
         ),
-        ("keys reset users alice", json!({"reset": true})),
+        ("keys users alice --reset", json!({"reset": true})),
         (
             "top",
             json!([{"source": "203.0.113.7", "policy": "default", "limit": state,
@@ -225,7 +224,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
                 "packets": 12, "bytes": 720}]),
         ),
         (
-            "history --since 30d",
+            "stats --since 30d",
             json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "levels": [],
                 "observed_seconds": [1200, 0],
             "verdicts": [{"action": "pass", "reason": "conforming", "packets": [120_000, 0],

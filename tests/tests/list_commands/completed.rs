@@ -9,7 +9,7 @@ fn a_shell_proposes_verbs_and_the_lists_that_there_are() {
     let daemon = Daemon::start(list, &files);
     ok(&daemon, &["import", "$DIR/other.txt", "--list", "dragnet"]);
     assert_eq!(daemon.completed("rlctl un"), ["unban"]);
-    assert_eq!(daemon.completed("rlctl lists rm dr"), ["dragnet"]);
+    assert_eq!(daemon.completed("rlctl import --remove dr"), ["dragnet"]);
     assert_eq!(
         daemon.completed("rlctl export --list dr"),
         ["dragnet", "drop"]

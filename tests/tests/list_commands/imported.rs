@@ -186,11 +186,11 @@ fn lists_shows_them_and_takes_one_away() {
     assert_eq!(row[..3], ["offices", "allow", "1"]);
     assert_eq!(row[row.len() - 1], "imported");
     assert_eq!(
-        ok(&daemon, &["lists", "rm", "offices"]),
+        ok(&daemon, &["import", "--remove", "offices"]),
         "removed list offices with 1 entry"
     );
     assert_eq!(daemon.entries(), "");
-    let said = daemon.rlctl(&["lists", "rm", "offices"], "");
+    let said = daemon.rlctl(&["import", "--remove", "offices"], "");
     assert_eq!(
         (said.code, said.stderr.lines().next()),
         (1, Some("error: no list `offices`"))

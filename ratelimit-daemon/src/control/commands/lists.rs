@@ -1,4 +1,4 @@
-//! Lists: those that were imported are taken away by `rlctl lists rm`, and the files of others are
+//! Lists: those that were imported are taken away by `rlctl import --remove`, and the files of others are
 //! read again.
 
 use std::sync::Arc;

@@ -78,7 +78,7 @@ pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Ref
             "the list `{name}` was imported and a rollback would not restore it"
         ))
         .hint(format!(
-            "rename [list.{name}], or run `rlctl lists rm {name}` first"
+            "rename [list.{name}], or run `rlctl import --remove {name}` first"
         ))),
     }
 }

@@ -28,7 +28,7 @@ pub fn create(path: &Path) -> Result<File, Failure> {
         } else {
             format!("cannot create {path}: {error}")
         };
-        Failure::refused(why).hint("name another file: rlctl support FILE")
+        Failure::refused(why).hint("name another file: rlctl doctor --archive FILE")
     })
 }
 

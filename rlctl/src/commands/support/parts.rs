@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{LeftOut, configuration, redactor::Redactor};
 use crate::{
-    arguments::SupportArguments,
+    arguments::DoctorArguments,
     client::{Answer, Client},
     commands::doctor,
     failure::Failure,
@@ -48,7 +48,7 @@ impl Parts {
 
 /// Collects all that can be had. Nothing of it is redacted yet but the configuration, of which the
 /// redactor learns.
-pub fn collect(arguments: &SupportArguments, client: &Client, redactor: &mut Redactor) -> Parts {
+pub fn collect(arguments: &DoctorArguments, client: &Client, redactor: &mut Redactor) -> Parts {
     let mut parts = Parts::default();
     let status: Result<Answer<Status>, Failure> = client.get("/v1/status");
     parts.add("version.txt", Ok(versions(status.as_ref().ok())));

@@ -334,7 +334,7 @@ fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
         .apply(&other.replace("NAME", "drop"), 600.0)
         .unwrap_err();
     assert!(refused.error.contains("the list `drop` was imported"));
-    assert!(refused.hint.unwrap().contains("rlctl lists rm drop"));
+    assert!(refused.hint.unwrap().contains("rlctl import --remove drop"));
     assert_eq!((site.amount(), site.attempt()), (100, None));
     site.apply(&other.replace("NAME", "other"), 600.0).unwrap();
     site.lab.roll_back("root").unwrap();

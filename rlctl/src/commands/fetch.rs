@@ -1,4 +1,4 @@
-//! `rlctl lists fetch`: downloads the lists with a `url` by curl. It needs no daemon.
+//! `rlctl fetch`: downloads the lists with a `url` by curl. It needs no daemon.
 //!
 //! A file is replaced as a whole, and only by content that the daemon accepts. The daemon reads it
 //! at the interval `every`.

@@ -1,4 +1,6 @@
-//! `rlctl history`: packets of the last days, and remaining quota of watched sources.
+//! `rlctl stats --since`: packets of the last days, and remaining quota of watched sources.
+
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
@@ -6,9 +8,9 @@ use ratelimit_core::{
     watched::Watched,
 };
 
-use super::stats::per_second;
+use super::per_second;
 use crate::{
-    arguments::HistoryArguments,
+    arguments::StatsArguments,
     client::{self, Answer, Client},
     failure::Failure,
     phrase,
@@ -16,18 +18,24 @@ use crate::{
     table::Table,
 };
 
-/// Rows unless a step is asked for.
+/// The period, unless one is named.
+const PERIOD: Duration = Duration::from_hours(1);
+/// Rows, unless their length is named.
 const ROWS: u64 = 24;
 /// Reasons that a row names.
 const REASONS: usize = 2;
 
 /// Shows rates of packets, the oldest first, and the attacks.
-pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let since = SignedDuration::try_from(arguments.since).ok();
+pub fn run(arguments: &StatsArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let period = arguments.since.unwrap_or(PERIOD);
+    let since = SignedDuration::try_from(period).ok();
     let from = since.and_then(|since| now.timestamp().checked_sub(since).ok());
     let step = match arguments.interval {
-        Some(step) => step.as_secs().max(1),
-        None => arguments.since.as_secs().div_ceil(ROWS).max(1),
+        Some(step) if step.as_secs() == 0 => {
+            return Err(Failure::usage("rows of --since have at least a second"));
+        }
+        Some(step) => step.as_secs(),
+        None => period.as_secs().div_ceil(ROWS).max(1),
     };
     let request = HistoryRequest {
         from,
