@@ -123,11 +123,11 @@ Examples:
   rlctl unban @scanners.txt
   rlctl unban 203.0.113.7 --program fail2ban/sshd
   rlctl unban --within 203.0.113.0/24
-  rlctl unban --origin detected --reason flood
+  rlctl unban --origin detected --reason-contains flood
   rlctl unban --all
 
-Bans of lists are not affected; remove a list with `rlctl import --remove`. The exit code is 1 if none of \
-the prefixes was banned, but 0 with `--program`.")]
+Bans of lists are not affected; remove a list with `rlctl import --remove`. The exit code is 1 if \
+none of the prefixes was banned, but 0 with `--program`.")]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
     #[command(
@@ -293,7 +293,7 @@ match the limits.")]
 #[derive(Args, Debug)]
 pub struct OldArguments {
     /// The words after the verb
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 

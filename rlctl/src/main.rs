@@ -59,7 +59,8 @@ fn run(words: &[OsString]) -> ExitCode {
         Err(error) => return misunderstood(&error, words),
     };
     anstream::ColorChoice::from(arguments.color).write_global();
-    let output = Output::new(arguments.json);
+    // A verb with an old name takes all words after it, also this flag.
+    let output = Output::new(arguments.json || asks_for_json(words));
     let client = Client::new(arguments.socket);
     let now = clock::local();
     let answer = commands::run(
@@ -87,9 +88,13 @@ fn run(words: &[OsString]) -> ExitCode {
     }
 }
 
+fn asks_for_json(words: &[OsString]) -> bool {
+    words.iter().any(|word| word == "--json")
+}
+
 /// Answers a command line that is not understood, and the ones that ask for help or the version.
 fn misunderstood(error: &clap::Error, words: &[OsString]) -> ExitCode {
-    let json = words.iter().any(|word| word == "--json");
+    let json = asks_for_json(words);
     if json && error.use_stderr() {
         return Output::new(json).failure(&Failure::from_clap(error));
     }

@@ -63,7 +63,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("limit rm --prefix 192.0.2.9", "delete", "/v1/limits"),
     ("import $DIR/list.txt --list drop", "post", "/v1/import"),
     ("list lists", "get", "/v1/lists"),
-    ("lists rm drop", "delete", "/v1/lists"),
+    ("import --remove drop", "delete", "/v1/lists"),
     ("keys users", "get", "/v1/keys/{space}"),
     ("keys users alice", "post", "/v1/keys/check"),
     ("keys users alice --reset", "delete", "/v1/keys"),

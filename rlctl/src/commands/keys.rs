@@ -37,8 +37,8 @@ pub fn run(arguments: &KeysArguments, client: &Client) -> Result<Report, Failure
     }
     match key {
         None => top(space, *rows, client),
-        Some(key) if *is_reset => reset(request(space, key), client),
-        Some(key) => check(request(space, key), client).map_err(|failure| {
+        Some(key) if *is_reset => reset(&request(space, key), client),
+        Some(key) => check(&request(space, key), client).map_err(|failure| {
             if space == "top" {
                 failure.hint(format!("the busiest keys of {key}: `rlctl keys {key}`"))
             } else {
@@ -70,8 +70,8 @@ fn top(space: &str, rows: u32, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-fn check(request: KeyRequest, client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<KeyUsage> = client.post("/v1/keys/check", &request)?;
+fn check(request: &KeyRequest, client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<KeyUsage> = client.post("/v1/keys/check", request)?;
     let mut table = Table::new("LIMIT | >USED | >% | CLEARS IN");
     for limit in &answer.value.limits {
         table.row(row(limit));
@@ -79,8 +79,8 @@ fn check(request: KeyRequest, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-fn reset(request: KeyRequest, client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<KeyReset> = client.delete("/v1/keys", &request)?;
+fn reset(request: &KeyRequest, client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<KeyReset> = client.delete("/v1/keys", request)?;
     let (space, key) = (printable(&request.space), printable(&request.key));
     let text = if answer.value.reset {
         format!("reset the usage of {key} in {space}")

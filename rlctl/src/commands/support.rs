@@ -30,13 +30,12 @@ pub fn run(
     client: &Client,
     now: &Zoned,
 ) -> Result<Report, Failure> {
-    let path = file.map(Path::to_path_buf).unwrap_or_else(|| {
+    let named = || {
         let time = now.with_time_zone(TimeZone::UTC);
-        PathBuf::from(
-            time.strftime("ratelimit-support-%Y%m%dT%H%M%SZ.tar.gz")
-                .to_string(),
-        )
-    });
+        let name = time.strftime("ratelimit-support-%Y%m%dT%H%M%SZ.tar.gz");
+        PathBuf::from(name.to_string())
+    };
+    let path = file.map_or_else(named, Path::to_path_buf);
     let file = archive::create(&path)?;
     let mut redactor = Redactor::new(!arguments.with_addresses);
     let Parts { files, left_out } = parts::collect(arguments, client, &mut redactor);

@@ -134,7 +134,8 @@ fn that_nobody_is_banned_is_told_who_would_end_all_bans() {
         "",
         1,
     );
-    let stderr = "error: no bans\nhint: bans of lists are not affected; remove a list with `rlctl import --remove`";
+    let stderr = "error: no bans\nhint: bans of lists are not affected; remove a list with \
+                  `rlctl import --remove`";
     check(
         &["unban", "--all"],
         answers(&json!({ "added": 0, "updated": 0, "removed": 0, "absent": [] })),

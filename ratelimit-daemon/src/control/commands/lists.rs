@@ -1,5 +1,4 @@
-//! Lists: those that were imported are taken away by `rlctl import --remove`, and the files of others are
-//! read again.
+//! Lists: `rlctl import --remove` removes imported ones, and the files of others are read again.
 
 use std::sync::Arc;
 
