@@ -69,7 +69,7 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for("document.querySelector('#reasons').innerText.includes('limited')");
     browser.wait_for("document.querySelector('#reason-bytes').innerText.includes('limited')");
     browser.wait_for("document.querySelectorAll('#packets polyline').length === 3");
-    // Charts say of which time they are.
+    // Charts show their period.
     for seconds in [60, 300, 900] {
         browser.choose("live-range", &seconds.to_string());
         browser.wait_for(&format!("{} === {seconds}", shown_seconds("#packets")));
@@ -135,7 +135,7 @@ fn point_at(browser: &Browser<'_>) {
     browser.run(&point("pointermove"));
     let values = "document.querySelector('#packets .values')?.innerText ?? ''";
     browser.wait_for(&format!(
-        "/^[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}, packets\\/s\\npass: [0-9]/.test({values})"
+        "/^[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}, packets\\/s\\npassed: [0-9]/.test({values})"
     ));
     // It stays while the chart moves on.
     thread::sleep(Duration::from_secs(2));
@@ -180,7 +180,7 @@ fn look_back(browser: &Browser<'_>) {
             "document.querySelector('#history-note').innerText.includes('resolution {step},')"
         ));
     }
-    browser.wait_for("document.querySelector('#history').innerText.includes('drop: 3')");
+    browser.wait_for("document.querySelector('#history').innerText.includes('dropped: 3')");
     browser.wait_for("document.querySelectorAll('#history polyline').length >= 3");
     browser.choose("what", "reason-bytes");
     browser
@@ -237,7 +237,7 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
     browser.wait_for("document.querySelector('#nodes').innerText.includes('edge-1')");
     browser.wait_for("!document.querySelector('#act').hidden");
 
-    // A prefix is no address: the page says so, and the stream continues.
+    // A prefix is not an address: the page says so, and the stream continues.
     for wrong in ["foo", "203.0.113.0/24", "2001:db8::1::2", "203.0.113.256"] {
         browser.run("document.querySelector('#address').value = ''");
         browser.tab_to("document.activeElement.id === 'address'");

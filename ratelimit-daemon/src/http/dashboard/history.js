@@ -66,7 +66,10 @@ function drawHistory() {
   const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
   const width = past.step_seconds * 1000;
   const curves = shown.map(({ name, rates, text }, index) => ({
-    name, style: `s${(index + first) % 7}`, legend: `${name}: ${text}`, points: rates.map((rate, point) => [from + point * width, rate]),
+    name: VERDICTS[name] ?? name,
+    style: `s${(index + first) % 7}`,
+    legend: `${VERDICTS[name] ?? name}: ${text}`,
+    points: rates.map((rate, point) => [from + point * width, rate]),
   }));
   plot($("curves"), { curves, from, to, width, top, unit: isLevel ? "% left" : `${unit}/s` });
   const attacked = past.attacks.slice(-LANES).reverse().map((it) => pastAttack(it, from, to));

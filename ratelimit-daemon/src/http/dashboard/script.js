@@ -4,6 +4,8 @@
 const SECONDS_MAX = 900;
 const $ = (id) => document.getElementById(id);
 const ACTIONS = ["pass", "drop", "observe"];
+/** The words for verdicts. */
+const VERDICTS = { pass: "passed", drop: "dropped", observe: "would drop" };
 
 /** An element with text or children. */
 function make(tag, attributes = {}, ...children) {
@@ -39,8 +41,13 @@ function clock(at, seconds = 0) {
   return seconds <= 3600 ? minutes : `${two(it.getMonth() + 1)}-${two(it.getDate())} ${minutes}`;
 }
 
-function time(at, seconds) {
-  return make("time", { datetime: new Date(at).toISOString() }, clock(at, seconds));
+/** The time of an event, with the date unless it is today. */
+function moment(at) {
+  return clock(at, new Date(at).toDateString() === new Date().toDateString() ? 3600 : 86400);
+}
+
+function time(at, text) {
+  return make("time", { datetime: new Date(at).toISOString() }, text);
 }
 
 /** The time zone of all times on the page: `UTC+1`. */
@@ -53,7 +60,7 @@ function zone() {
 /** The labels of a time axis. */
 function axis(from, to) {
   const seconds = (to - from) / 1000;
-  return make("div", { class: "axis" }, time(from, seconds), time((from + to) / 2, seconds), time(to, seconds));
+  return make("div", { class: "axis" }, ...[from, (from + to) / 2, to].map((at) => time(at, clock(at, seconds))));
 }
 
 /** The smallest round number that is not below `value`, for the top of an axis. */
@@ -167,7 +174,8 @@ class Chart {
     const curves = shown.map(([name, points], index) => {
       const last = points.at(-1)?.[1];
       const value = percent ? this.texts?.get(name) ?? "–" : number(last);
-      return { name, points, style: `s${index + this.first}`, legend: `${name}: ${value}` };
+      const label = VERDICTS[name] ?? name;
+      return { name: label, points, style: `s${index + this.first}`, legend: `${label}: ${value}` };
     });
     const top = percent ? 100 : round(Math.max(...shown.map(([, points]) => height(points)), 0));
     plot(this.place, { curves, from: now - seconds * 1000, to: now, unit: this.unit, top });
@@ -202,6 +210,8 @@ let quotas = null;
 const attacks = new Map();
 /** Attacks kept for the timeline; the daemon reports at most 256 at a time. */
 const ATTACKS_MAX = 256;
+/** Rows of the table of sources; `rlctl top` shows more. */
+const TOP_ROWS = 20;
 /** Attacks drawn in the timeline. */
 const LANES = 20;
 
@@ -299,14 +309,16 @@ function onTop({ at: seen, sources }) {
     choose.addEventListener("click", () => follow(it.source.split("/")[0]));
     const wait = it.limit?.room_in_seconds > 0 ? `, next packet in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
     const used = it.limit ? number(it.limit.used) + wait : "";
-    return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, sends(it.sending)), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
-      make("td", {}, used), make("td", { class: "number" }, number(rate)), make("td", { class: "number" }, number(it.refused_packets)),
-      make("td", {}, it.ban ? left(it.ban) : ""));
+    return make("tr", {}, make("td", {}, choose), make("td", { class: "minor" }, it.policy),
+      make("td", { class: "minor" }, sends(it.sending)),
+      make("td", { class: "minor" }, it.limit ? limit(it.limit.limit) : "none"), make("td", {}, used),
+      make("td", { class: "number" }, number(rate)),
+      make("td", { class: "number" }, number(it.refused_packets)), make("td", {}, it.ban ? left(it.ban) : ""));
   });
   refused = new Map((sources ?? []).map((it) => [it.source, it.refused_packets]));
   refusedAt = at;
   const focused = document.activeElement?.closest("#top tr")?.rowIndex;
-  $("top").replaceChildren(...rows);
+  $("top").replaceChildren(...rows.slice(0, TOP_ROWS));
   if (focused) $("top").rows[focused - 1]?.querySelector("button").focus();
 }
 
@@ -332,7 +344,9 @@ function drawBans() {
   const focused = document.activeElement?.closest("#bans tr")?.rowIndex;
   $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
     make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
-    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.by ?? ""), make("td", {}, unbanButton(ban)))));
+    make("td", { class: "minor" }, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)),
+    make("td", { class: "minor" }, ban.reason ?? ""), make("td", { class: "minor" }, ban.by ?? ""),
+    make("td", {}, unbanButton(ban)))));
   if (focused) $("bans").rows[focused - 1]?.querySelector("button")?.focus();
 }
 
@@ -367,14 +381,14 @@ function onEvents(events) {
     if (it.event === "attack-ended") attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
   }
   $("events").replaceChildren(...(events ?? []).slice(-30).reverse()
-    .map((it) => make("li", {}, time(it.at, 86400), ` ${words(it)}`)));
+    .map((it) => make("li", {}, time(it.at, moment(it.at)), ` ${words(it)}`)));
 }
 
 /** An event in words, like those of `rlctl events`. */
 function words(it) {
   const by = it.by ? ` by ${it.by}` : "";
   const removedBy = it.removed_by ? ` by ${it.removed_by}` : "";
-  const until = it.until ? ` until ${clock(Date.parse(it.until), 86400)}` : "";
+  const until = it.until ? ` until ${moment(Date.parse(it.until))}` : "";
   const reason = it.reason ? `: ${it.reason}` : "";
   const dns = it.is_of_dns ? "DNS" : "TCP";
   const target = it.prefix ?? it.destination ?? "the default policy";
