@@ -91,7 +91,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Takes the program off its interface, and with it all that the kernel holds.
+    /// Takes the program off its interface, and with it everything in the kernel.
     pub fn detach(&mut self) -> Result<()> {
         let author = AUTHOR.into();
         let detached = self.controller().run(Detach(author));
@@ -192,7 +192,7 @@ impl Installation {
         Ok((self.sum(|row| row.reason == reason)?, self.sum(|_| true)?))
     }
 
-    /// The packets that were dropped so far, for whatever reason.
+    /// The packets that were dropped so far, for any reason.
     pub fn dropped(&self) -> Result<u64> {
         self.sum(|row| row.action == "drop")
     }

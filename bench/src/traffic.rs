@@ -119,9 +119,9 @@ impl Content {
 pub struct Traffic {
     /// IPv4 or IPv6.
     pub family: IpFamily,
-    /// Who sends.
+    /// The sources.
     pub sources: Sources,
-    /// What.
+    /// The packets.
     pub content: Content,
     /// The CPUs that it is sent on.
     pub cpus: Cpus,

@@ -39,7 +39,7 @@ pub struct Violation {
     pub seed: u64,
     /// What did not hold.
     pub invariant: Invariant,
-    /// How.
+    /// The violation in words.
     pub what: String,
     /// What happened before.
     pub trace: Vec<String>,

@@ -132,12 +132,12 @@ pub struct Report<K> {
     /// Members whose report of the previous period is missing, as positions in the sorted members.
     pub unheard: Vec<u16>,
     /// The busy keys, sorted.
-    pub entries: Vec<Entry<K>>,
+    pub entries: Vec<KeyReport<K>>,
 }
 
 /// A busy key of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<K> {
+pub struct KeyReport<K> {
     /// The key.
     pub key: K,
     /// The amount that the node may use two periods later in any case.

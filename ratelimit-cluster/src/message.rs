@@ -13,7 +13,7 @@ pub use refusal::Refusal;
 pub use replay::{OVERLAP, Replay, Seen, WINDOW};
 pub use seal::{Header, MESSAGE_MAX, SIGNATURE, Secret, VERSION, open, seal};
 
-use crate::budget::{Entry, Report};
+use crate::budget::{KeyReport, Report};
 use crate::bytes::{Reader, Writer, Wrong};
 use crate::key::Key;
 use crate::name::NodeName;
@@ -219,7 +219,7 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
     };
     let unheard = reader.list(MEMBERS_MAX, "the unheard", index)?;
     let entry = |reader: &mut Reader<'_>| {
-        Ok(Entry {
+        Ok(KeyReport {
             key: reader.key()?,
             claim: reader.number("a claim")?,
             demand: reader.number("a demand")?,
@@ -227,7 +227,7 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
             passed: reader.number("what passed")?,
         })
     };
-    let entries: Vec<Entry<K>> = reader.list(ENTRIES_MAX, "the keys", entry)?;
+    let entries: Vec<KeyReport<K>> = reader.list(ENTRIES_MAX, "the keys", entry)?;
     if !entries.is_sorted_by(|one, next| one.key < next.key) {
         return Err(Wrong::Value("the order of keys"));
     }

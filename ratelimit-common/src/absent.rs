@@ -4,7 +4,7 @@ use crate::{
     Policy,
     algorithm::sliding_log::Ring,
     charge::Words,
-    node::{Node, Share},
+    node::{PooledLimits, Share},
 };
 
 pub enum Absent {}
@@ -31,7 +31,7 @@ impl Words for Absent {
     }
 }
 
-impl Node for Absent {
+impl PooledLimits for Absent {
     type Words = Self;
 
     fn words(&self, _: &Policy) -> Option<Self> {

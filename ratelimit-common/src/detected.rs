@@ -15,9 +15,9 @@ use crate::{BanRule, Instant, Policy, strikes::Strike};
 )]
 #[repr(C)]
 pub struct Detected {
-    /// Until when, in nanoseconds since boot; the end itself is outside.
+    /// The expiry, in nanoseconds since boot; the end itself is outside.
     pub until_ns: u64,
-    /// Since when.
+    /// The start.
     pub at_ns: u64,
     /// The scope of the policy.
     pub scope: u32,
@@ -64,7 +64,7 @@ impl Detected {
 /// What became of a source that a policy was to ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub enum Detection {
+pub enum BanResult {
     /// It is banned.
     Banned = 0,
     /// It has no TCP connection to this host, and may be forged.
@@ -75,7 +75,7 @@ pub enum Detection {
     NoRoom = 3,
 }
 
-impl Detection {
+impl BanResult {
     /// All of them, in the order of their counters.
     pub const ALL: [Self; 4] = [Self::Banned, Self::Unverified, Self::TooMany, Self::NoRoom];
 
@@ -96,8 +96,8 @@ impl Detection {
 )]
 #[repr(C)]
 pub struct Tally {
-    /// How often each [`Detection`] came.
-    pub detections: [u64; Detection::ALL.len()],
+    /// How often each [`BanResult`] came.
+    pub detections: [u64; BanResult::ALL.len()],
     /// Events about bans that found the ring full.
     pub events_lost: u64,
 }

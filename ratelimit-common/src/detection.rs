@@ -1,7 +1,7 @@
 //! Counting strikes, and the ban that the last of them makes.
 
 use crate::{
-    Address, BanRule, Detected, Policy, Verification, detected::Detection, strikes::Strike,
+    Address, BanRule, Detected, Policy, Verification, detected::BanResult, strikes::Strike,
     tables::FamilyTables,
 };
 
@@ -40,7 +40,7 @@ where
     let is_connected = FamilyTables::<A>::is_connected(tables, strike.frame);
     if !rule.bans_unverified() && !tables.confirm_strike(source, policy, strike, is_connected) {
         if !is_connected {
-            tables.count_detection(Detection::Unverified);
+            tables.count_detection(BanResult::Unverified);
         }
         return;
     }
@@ -50,11 +50,11 @@ where
         Verification::Unverified
     };
     let detection = if !tables.may_detect(verification, strike.at) {
-        Detection::TooMany
+        BanResult::TooMany
     } else if tables.ban(source, Detected::new(policy, rule, strike)) {
-        Detection::Banned
+        BanResult::Banned
     } else {
-        Detection::NoRoom
+        BanResult::NoRoom
     };
     tables.count_detection(detection);
 }

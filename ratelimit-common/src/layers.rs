@@ -13,7 +13,7 @@ use crate::{
     aggregate::LEVELS_MAX,
     charge::Outcome,
     lease::{self, Demanded},
-    node::{NOT_DRAWN, Node},
+    node::{NOT_DRAWN, PooledLimits},
     source_limits,
     tables::FamilyTables,
 };

@@ -84,7 +84,7 @@ impl Lease {
         }
     }
 
-    /// The index of the policy that holds at a time.
+    /// The index of the policy that applies at a time.
     #[inline(always)]
     pub const fn at(&self, at: Instant) -> u32 {
         if at.as_nanos() < self.until_ns {

@@ -127,7 +127,7 @@ impl Budget {
             window: &self.window,
             taken,
         };
-        !node::Source::charge(&source, at, 1).is_refused()
+        !node::Pool::charge(&source, at, 1).is_refused()
     }
 }
 
@@ -139,7 +139,7 @@ struct OfBudget<'a, W> {
     taken: &'a W,
 }
 
-impl<W: Words> node::Source for OfBudget<'_, W> {
+impl<W: Words> node::Pool for OfBudget<'_, W> {
     #[inline(always)]
     fn counts_for_ns(&self, at: Instant) -> u64 {
         self.window.ends_in_ns(self.taken.load(0), at)

@@ -67,7 +67,7 @@ pub type Shares = [Share; LIMITS_MAX];
 
 /// The state of the limits of node and destinations: words that all CPUs share, and the shares of
 /// this one.
-pub trait Node: Sized {
+pub trait PooledLimits: Sized {
     /// The words.
     type Words: Words;
 
@@ -188,7 +188,7 @@ impl Share {
 }
 
 /// A budget from which CPUs draw shares.
-pub trait Source {
+pub trait Pool {
     /// Returns how long a charge at `at` counts, see
     /// [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns).
     fn counts_for_ns(&self, at: Instant) -> u64;
@@ -204,7 +204,7 @@ pub trait Source {
 /// The refusal, which does not name the limit.
 #[inline(always)]
 pub fn draw_from(
-    source: &impl Source,
+    source: &impl Pool,
     scope: u32,
     at: Instant,
     needed: u64,
@@ -253,7 +253,7 @@ pub fn share_shift(cpus: u32) -> u8 {
 /// Whether all limits of the node, or of a destination, that count a packet have room. It is not
 /// charged.
 #[inline(always)]
-pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+pub fn check(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
@@ -303,7 +303,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
 #[inline(always)]
 pub fn withheld(
     policy: &Policy,
-    node: &impl Node,
+    node: &impl PooledLimits,
     index: usize,
     at: Instant,
     needs: u64,
@@ -338,7 +338,7 @@ pub const NOT_DRAWN: Outcome = Outcome::LIMITED;
 /// of the node and of its destination. [`NOT_DRAWN`], without spending anything, if one does not
 /// cover it.
 #[inline(always)]
-pub fn spend(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> Outcome {
+pub fn spend(both: [Option<&Policy>; 2], node: &impl PooledLimits, arrival: &Arrival) -> Outcome {
     let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
     if !both.into_iter().all(is_drawn) {
         return NOT_DRAWN;
@@ -350,7 +350,7 @@ pub fn spend(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) ->
 
 /// The same of a policy that has one limit, where it takes little; [`NOT_DRAWN`] of others too.
 #[inline(always)]
-pub fn spend_one(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+pub fn spend_one(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| concerns(policy, arrival)) else {
         return Outcome::UNCOUNTED;
     };
@@ -367,7 +367,7 @@ pub fn spend_one(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -
 
 /// Gives back what was [spent](spend) for a packet that other limits refuse.
 #[inline(always)]
-pub fn give_back(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) {
+pub fn give_back(both: [Option<&Policy>; 2], node: &impl PooledLimits, arrival: &Arrival) {
     for policy in both {
         change_shares(policy, node, arrival, u64::saturating_add);
     }
@@ -377,7 +377,7 @@ pub fn give_back(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival
 #[inline(always)]
 fn change_shares(
     policy: Option<&Policy>,
-    node: &impl Node,
+    node: &impl PooledLimits,
     arrival: &Arrival,
     change: impl Fn(u64, u64) -> u64,
 ) -> Outcome {
@@ -398,7 +398,7 @@ fn change_shares(
 
 /// Whether this CPU has drawn what a packet costs, of each limit of a policy that counts it.
 #[inline(always)]
-fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> bool {
+fn is_drawn(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arrival) -> bool {
     let Some(policy) = policy.filter(|policy| concerns(policy, arrival)) else {
         return true;
     };
@@ -439,7 +439,7 @@ fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.
 #[inline(always)]
-pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+pub fn charge(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
@@ -469,7 +469,13 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
 /// Draws a share of the limit at `index`, or just what is missing, beside what is left of the share
 /// before, and spends `cost` of both. The outcome does not name the limit.
 #[inline(always)]
-pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
+pub fn draw(
+    policy: &Policy,
+    node: &impl PooledLimits,
+    index: usize,
+    at: Instant,
+    cost: u64,
+) -> Outcome {
     let Some(limit) = policy.limit(index) else {
         return NO_STATE;
     };
@@ -531,7 +537,7 @@ struct OfLimit<'a, W> {
     index: usize,
 }
 
-impl<W: Words> Source for OfLimit<'_, W> {
+impl<W: Words> Pool for OfLimit<'_, W> {
     #[inline(always)]
     fn counts_for_ns(&self, at: Instant) -> u64 {
         self.words.counts_for_ns(self.limit, self.index, at)

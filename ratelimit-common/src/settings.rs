@@ -18,7 +18,7 @@ use crate::{
 #[repr(transparent)]
 pub struct Settings(u64);
 
-/// What becomes of packets of new sources when the budget is spent.
+/// What happens to packets of new sources when the budget is spent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OverBudget {
     /// They pass, and no limit of a source counts them.
@@ -337,7 +337,7 @@ impl Settings {
         self.uses::<{ Feature::Interfaces as u8 }>()
     }
 
-    /// Whether every packet passes, whatever else is said of it, until the time that the tables
+    /// Whether every packet passes, whatever the lists say, until the time that the tables
     /// have for that.
     #[inline(always)]
     pub const fn pass_all(self) -> bool {
@@ -449,7 +449,7 @@ impl Settings {
         self.uses::<{ Feature::NewSources as u8 }>()
     }
 
-    /// What becomes of packets over it.
+    /// What happens to packets over it.
     #[inline(always)]
     pub fn over_budget(self) -> OverBudget {
         if self.uses::<{ Feature::OverBudgetDrop as u8 }>() {

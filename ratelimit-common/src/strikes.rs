@@ -80,7 +80,7 @@ impl BanRule {
         }
     }
 
-    /// Whether it is no rule at all.
+    /// Whether it is not a rule at all.
     #[inline(always)]
     pub const fn is_none(&self) -> bool {
         self.for_ns == 0

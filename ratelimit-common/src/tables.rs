@@ -9,12 +9,12 @@ use crate::{
     charge::outcome::{Outcome, Refusal},
     class::{ClassSet, Property},
     classify::{self, Classified, Wanted},
-    detected::Detection,
+    detected::BanResult,
     detection, established,
     layers::{self, NO_DESTINATION},
     lease::{self, Demanded},
     list::Listed,
-    node::{self, Node},
+    node::{self, PooledLimits},
     parse::{
         Inner, LinkLayer,
         ipv6::{self, Walk},
@@ -28,7 +28,7 @@ use crate::{
 /// memory.
 pub trait Tables: Sized {
     /// The state of the node's limits.
-    type Node<'a>: Node
+    type PooledLimits<'a>: PooledLimits
     where
         Self: 'a;
 
@@ -76,7 +76,7 @@ pub trait Tables: Sized {
     }
 
     /// The state of the node's limits.
-    fn node(&self) -> Self::Node<'_>;
+    fn node(&self) -> Self::PooledLimits<'_>;
 
     /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See
     /// [`neighbour_discovery`](crate::neighbour_discovery).
@@ -87,7 +87,7 @@ pub trait Tables: Sized {
     fn may_detect(&self, verification: Verification, now: Instant) -> bool;
 
     /// Counts what became of a source that a policy was to ban.
-    fn count_detection(&self, detection: Detection);
+    fn count_detection(&self, detection: BanResult);
 
     /// Counts a packet, once, under its verdict.
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32);

@@ -110,7 +110,7 @@ pub enum Match {
     Inline(Class),
 }
 
-/// Why there is no such class.
+/// Why there is not such a class.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClassError {
     /// Nothing is said.

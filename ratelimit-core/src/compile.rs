@@ -106,7 +106,7 @@ pub enum CompileError {
     Unshareable {
         /// The name of the policy.
         policy: String,
-        /// Why, and what to write.
+        /// The reason, and what to write.
         why: String,
     },
 }

@@ -57,7 +57,7 @@ pub use self::{
     list::{ListConfig, public_url},
     model::{
         AggregateConfig, ClockWish, Config, DestinationConfig, Interface, LevelConfig, Mode,
-        NodeConfig, OnStop, Paths, PolicyConfig, Source, StateStore,
+        NodeConfig, OnStop, Paths, PolicyConfig, SourceConfig, StateStore,
     },
     origin::{settings, toml, value_of},
     renamed::upgrade,

@@ -467,8 +467,8 @@ impl Intent {
             .chain(listed)
     }
 
-    /// The widest allow of a prefix or around it that holds at `now`: of the configuration, set at
-    /// runtime, or of a list.
+    /// The widest allow of a prefix or around it that applies at `now`: of the configuration, set
+    /// at runtime, or of a list.
     pub fn allowed_by(&self, prefix: Prefix, now: Instant) -> Option<Prefix> {
         let holds = |outer: &Prefix| {
             self.config.allow.binary_search(outer).is_ok()

@@ -186,7 +186,7 @@ pub struct Counting {
     pub algorithm: Option<AlgorithmName>,
     /// The burst of a token bucket, see [`automatic_burst`].
     pub burst: Burst,
-    /// For whom the limit holds.
+    /// The sources that the limit applies to.
     pub scope: Scope,
 }
 

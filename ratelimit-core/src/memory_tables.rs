@@ -32,12 +32,12 @@ use ratelimit_common::{
     classify::{self, Wanted},
     compact::Mix,
     decide,
-    detected::{Detection, Tally},
+    detected::{BanResult, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
-    node::{Node as _, Share},
+    node::{PooledLimits as _, Share},
     parse::{self, Connection, Inner, LinkLayer, Tunnels, ipv6},
     refused, source_limits,
     store::{InsertError, Store},
@@ -299,7 +299,7 @@ struct At<'a> {
 }
 
 impl Tables for At<'_> {
-    type Node<'a>
+    type PooledLimits<'a>
         = &'a MemoryNode
     where
         Self: 'a;
@@ -355,7 +355,7 @@ impl Tables for At<'_> {
             .take(&ring, now)
     }
 
-    fn count_detection(&self, detection: Detection) {
+    fn count_detection(&self, detection: BanResult) {
         let mut tally = self.tables.tally.get();
         tally.detections[detection as usize] += 1;
         self.tables.tally.set(tally);

@@ -15,10 +15,10 @@ use ratelimit_common::{
 use self::exempt::Exemptions;
 use crate::{ip_family::IpFamily, prefix::Prefix};
 
-/// Until when something holds, and the slot that counts the packets that meet it.
+/// How long something is in force, and the slot that counts the packets that meet it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counted {
-    /// Until when.
+    /// The expiry.
     pub until: Instant,
     /// The slot; 0 for none.
     pub slot: u16,

@@ -70,7 +70,7 @@ impl Group {
 
 /// The stored usage of a source, or of the node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
+pub enum SavedUsage {
     /// The words of a source, 0 for limits that are not in the group.
     Words {
         /// Its limits.

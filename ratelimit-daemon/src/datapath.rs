@@ -51,7 +51,7 @@ pub use tables::{
 use crate::loader::MapPlan;
 
 /// The entry of a prefix in the lists, in each generation.
-pub type Entry = ByGeneration<ListEntry>;
+pub type EntryByGeneration = ByGeneration<ListEntry>;
 
 /// The result of an operation on a table.
 pub type Result<T, E = DatapathError> = std::result::Result<T, E>;

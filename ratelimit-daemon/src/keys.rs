@@ -16,7 +16,7 @@ use anyhow::Context;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{BusyKey, KeyUsage, ObtainAnswer, ObtainRequest, ProgramBanRequest, Refused},
-    config::{Config, Source},
+    config::{Config, SourceConfig},
     keys::{self, Counts, KEY_BYTES_MAX, KeysConfig, Level, Mode, Obtained, Saved, Space},
 };
 use tokio::sync::mpsc;
@@ -49,7 +49,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Settings {
     config: KeysConfig,
-    source: Source,
+    source: SourceConfig,
     spaces: BTreeMap<String, Arc<Mutex<Space>>>,
 }
 

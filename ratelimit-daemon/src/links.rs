@@ -92,7 +92,7 @@ pub enum LinkState {
     },
     /// The program is pinned for others to call.
     Pinned {
-        /// Where.
+        /// The directory of the entry.
         entry: PathBuf,
         /// Whether any program runs on the interface, which then has to call it.
         has_caller: bool,
@@ -110,12 +110,12 @@ pub enum LinkState {
     Missing,
     /// It could not be put on.
     Failed {
-        /// Why.
+        /// The reason.
         error: String,
     },
     /// Detached by an operator.
     Detached {
-        /// Who.
+        /// The author.
         by: String,
     },
 }
@@ -142,7 +142,7 @@ pub fn step(wanted: &Interface, sight: &Sight) -> Step {
     }
 }
 
-/// Whether the attached program can handle the traffic. Another mode is no reason to replace it:
+/// Whether the attached program can handle the traffic. Another mode is not a reason to replace it:
 /// the desired mode may have been refused, and a change of the configuration tries again.
 fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -> bool {
     let is_long = wanted.jumbo || there.mtu > MTU_OF_ONE_BUFFER;

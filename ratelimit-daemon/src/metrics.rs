@@ -5,7 +5,7 @@ mod daemon;
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{Family as AddressFamily, detected::Detection, layout::Counter};
+use ratelimit_common::{Family as AddressFamily, detected::BanResult, layout::Counter};
 use ratelimit_core::{
     api::{
         ClusterStatus, CrowdsecStatus, EntryCounter, ListView, NodeState, SharingStatus, Status,
@@ -155,7 +155,7 @@ fn detection(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_detected_bans_made")
         .help("Bans set by policies since the daemon started.")
         .each("policy", &snapshot.detections.by_policy);
-    let results = Detection::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
+    let results = BanResult::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
     to.counter("ratelimit_detections")
         .help("Sources that reached the ban threshold of a policy, by result.")
         .each("result", results);

@@ -4,7 +4,7 @@ use ratelimit_common::{
     Address, Detected, Instant, Verification,
     algorithm::sliding_log::Ring,
     ban_budget::{self, BanSlots, SLOTS, Slot},
-    detected::{Detection, Filter},
+    detected::{BanResult, Filter},
     event::BanEvent,
 };
 
@@ -98,7 +98,7 @@ impl Ring for BanRing {
 
 /// Counts what became of a ban.
 #[inline(always)]
-pub fn count(detection: Detection) {
+pub fn count(detection: BanResult) {
     if let Some(tally) = DETECTIONS.first_ptr() {
         // SAFETY: an aligned word of a live map value, which has one for each detection.
         unsafe {

@@ -4,7 +4,7 @@ use ratelimit_common::{
     Arrival, Instant, Limit, Policy, Record,
     charge::{Outcome, Words},
     limit::LIMITS_MAX,
-    node::{self, Node, Share, share_place},
+    node::{self, PooledLimits, Share, share_place},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 /// The state of the node's limits.
 pub struct MapNode;
 
-impl Node for MapNode {
+impl PooledLimits for MapNode {
     type Words = NodeWords;
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use ratelimit_common::{
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
-    detected::Detection,
+    detected::BanResult,
     detection,
     layers::NO_DESTINATION,
     layout::{self, Counter, counter_index},
@@ -99,7 +99,7 @@ impl KernelTables {
 }
 
 impl Tables for KernelTables {
-    type Node<'a> = MapNode;
+    type PooledLimits<'a> = MapNode;
 
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {
@@ -164,7 +164,7 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn count_detection(&self, detection: Detection) {
+    fn count_detection(&self, detection: BanResult) {
         detected::count(detection);
     }
 

@@ -570,7 +570,7 @@ Examples:
 An IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix \
 differs. Use 2001:db8::7/128 to ban only that address.")]
 pub struct BanArguments {
-    /// Whom.
+    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d [default: `[ban] for` of the configuration, 4h]
@@ -642,7 +642,7 @@ pub struct UnbanArguments {
     /// Remove all bans
     #[arg(long)]
     pub all: bool,
-    /// Which.
+    /// The bans.
     #[command(flatten)]
     pub filter: BanFilterArguments,
 }
@@ -837,7 +837,7 @@ Examples:
 The kernel enforces the expiry even without the daemon. A ban of the same prefix then takes \
 effect.")]
 pub struct AllowAddArguments {
-    /// Whom.
+    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
@@ -862,7 +862,7 @@ pub struct AllowAddArguments {
 /// `allow rm PREFIX... [--cluster]`
 #[derive(Args, Debug)]
 pub struct AllowRmArguments {
-    /// Whom.
+    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Apply to all nodes of the cluster

@@ -12,6 +12,6 @@ pub mod rig;
 pub mod traffic;
 
 pub use cell::{Cell, Share};
-pub use outcome::{Outcome, Passed};
+pub use outcome::{FloodResult, Passed};
 pub use promise::Promise;
 pub use rig::{Rig, Store};

@@ -16,7 +16,7 @@ use std::{
 use fastrand::Rng;
 use ratelimit_common::{
     Cursor, DropReason, Family, Instant, Ipv4, Ipv6, PassReason, Verdict, challenge,
-    detected::{Detection, Tally},
+    detected::{BanResult, Tally},
     layout::{Counter, FRONT_COPIED, store},
     neighbour_discovery,
     parse::{LinkLayer, Tunnels, ipv6},
@@ -215,7 +215,7 @@ fn every_verdict_occurred(duels: &[Duel]) {
         duels.iter().all(|duel| duel.counted > 0),
         "entries counted packets"
     );
-    for detection in [Detection::Banned, Detection::Unverified, Detection::TooMany] {
+    for detection in [BanResult::Banned, BanResult::Unverified, BanResult::TooMany] {
         let count: u64 = duels
             .iter()
             .map(|duel| duel.detections[detection as usize])
@@ -237,7 +237,7 @@ struct Duel {
     /// The sources that had got state when the round began.
     inserted: [u64; 2],
     /// How often each detection came, over all rounds.
-    detections: [u64; Detection::ALL.len()],
+    detections: [u64; BanResult::ALL.len()],
     /// How many packets matched an entry that counts them, over all rounds.
     counted: u64,
     now: Instant,
@@ -265,7 +265,7 @@ impl Duel {
             kernel,
             counters: vec![],
             inserted: [0; 2],
-            detections: [0; Detection::ALL.len()],
+            detections: [0; BanResult::ALL.len()],
             counted: 0,
             now: Instant::default(),
         }

@@ -1,4 +1,4 @@
-//! `rlctl check` says of a packet what the program then does with it.
+//! `rlctl check` predicts what the program does with a packet.
 
 use std::{
     collections::BTreeMap,

@@ -20,7 +20,7 @@ use std::{
 
 use ratelimit_cluster::{
     NodeName, Stamp,
-    budget::{Entry, Report},
+    budget::{KeyReport, Report},
     message::{Body, Header, STATEMENTS_MAX, Secret, open, seal},
     statements::{Bounds, Statement, Subject, Verb},
 };
@@ -291,7 +291,7 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
     let refused = |label: &str| nodes[0].status().unwrap().refused.contains_key(label);
     // A key of one byte are the limits of all sources, which are no share.
     let of_nobody: fn(&mut Report<Vec<u8>>) = |report| {
-        report.entries = vec![Entry {
+        report.entries = vec![KeyReport {
             key: vec![2],
             claim: 1,
             demand: 1,

@@ -129,7 +129,7 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
 struct User<'s>(&'s Service);
 
 impl User<'_> {
-    /// Asks what becomes of packets, which the exit code says too.
+    /// Asks what happens to packets, which the exit code says too.
     fn learns(&self, line: &str, own: &[(&str, &str)], code: i32) -> String {
         let said = self.says(line, own);
         assert_eq!(said.code, code, "{line}: {said:?}");

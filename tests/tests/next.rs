@@ -26,7 +26,7 @@ const LATE: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(20);
 const POLICY: &str = "[policy.default]\nlimits = []\n";
 
-/// What becomes of a packet that was sent to the interface.
+/// What happens to a packet that was sent to the interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fate {
     /// The stack has it.

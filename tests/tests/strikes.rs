@@ -10,7 +10,7 @@ use std::{
 use fastrand::Rng;
 use ratelimit_common::{
     Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6,
-    Policy, Refusals, Settings, Unit, Verdict, Verification, detected::Detection, refused::WAYS,
+    Policy, Refusals, Settings, Unit, Verdict, Verification, detected::BanResult, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -409,7 +409,7 @@ fn judge_often(program: &mut Program, frame: &[u8], times: usize) -> Vec<Verdict
     (0..times).map(|_| program.judge_at(frame, at(0))).collect()
 }
 
-fn tally(program: &Program) -> [u64; Detection::ALL.len()] {
+fn tally(program: &Program) -> [u64; BanResult::ALL.len()] {
     program.tally().unwrap().detections
 }
 

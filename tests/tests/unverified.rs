@@ -12,7 +12,7 @@ use std::{
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
     Address, BanBudget, BanBudgets, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit,
-    detected::Detection, layout::clock, strikes::CONFIRMATIONS,
+    detected::BanResult, layout::clock, strikes::CONFIRMATIONS,
 };
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
@@ -242,7 +242,7 @@ fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
     stream
 }
 
-fn detections(program: &Program) -> [u64; Detection::ALL.len()] {
+fn detections(program: &Program) -> [u64; BanResult::ALL.len()] {
     program.tally().unwrap().detections
 }
 

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use self::changelog::Entry;
+use self::changelog::ReleaseNotes;
 use crate::{process, workspace};
 
 /// Checks version, changelog, manual pages and package, and tags the commit
@@ -215,7 +215,7 @@ impl Release {
         names.collect()
     }
 
-    fn entry(&self) -> Result<Entry> {
+    fn entry(&self) -> Result<ReleaseNotes> {
         changelog::entry(&self.read("CHANGELOG.md")?, &self.version)
     }
 

@@ -180,7 +180,7 @@ impl Contender {
         &self.lab
     }
 
-    /// Returns how many packets it has dropped, for whatever reason. `None` if it drops all and
+    /// Returns how many packets it has dropped, for any reason. `None` if it drops all and
     /// counts none. The others have no counter of all drops: a full table drops in another way than
     /// the rule. So passed packets are counted.
     pub fn dropped(&self) -> Result<Option<u64>> {

@@ -12,7 +12,7 @@ use self::rate::Rate;
 use self::visits::Visits;
 use super::members::{Members, Views};
 use super::reports::{PERIODS, Reports};
-use super::{Count, Entry, Fallback, Limit, Report, Share, WindowUsage};
+use super::{Count, Fallback, KeyReport, Limit, Report, Share, WindowUsage};
 use crate::key::Key;
 use crate::message::Refusal;
 use crate::name::NodeName;
@@ -187,7 +187,7 @@ impl<K: Key> Budget<K> {
         // If limits changed in this period, claims may refer to the old ones.
         if report.view == self.members.view() && self.members.context() == context {
             let size = self.members.size();
-            let is_above = |entry: &Entry<K>| {
+            let is_above = |entry: &KeyReport<K>| {
                 limit(&entry.key).is_none_or(|limit| entry.claim > limit.equal(size))
             };
             if report.entries.iter().any(is_above) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smart_default::SmartDefault;
 
-use super::{Entry, Report};
+use super::{KeyReport, Report};
 use crate::name::NodeName;
 
 /// Reports are kept for this many periods around the current one.
@@ -54,7 +54,7 @@ impl<K: Ord> Reports<K> {
 
 impl<K: Ord> Report<K> {
     /// Returns the entry of a key.
-    pub fn entry(&self, key: &K) -> Option<&Entry<K>> {
+    pub fn entry(&self, key: &K) -> Option<&KeyReport<K>> {
         let place = self
             .entries
             .binary_search_by(|entry| entry.key.cmp(key))

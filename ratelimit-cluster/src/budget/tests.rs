@@ -264,7 +264,7 @@ fn answers_in(context: u64, reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), Str
 
 /// A report of a claim to a key.
 fn claims(key: u8, claim: u64) -> Report<Vec<u8>> {
-    let entry = Entry {
+    let entry = KeyReport {
         key: vec![key],
         claim,
         demand: 0,

@@ -87,7 +87,7 @@ pub fn seal(secret: &Secret, header: &Header, body: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// It is no message, too long, truncated, of another version, or not signed with the secret.
+/// It is not a message, too long, truncated, of another version, or not signed with the secret.
 pub fn open<'a>(secret: &Secret, message: &'a [u8]) -> Result<(Header, &'a [u8]), Refusal> {
     if message.len() > MESSAGE_MAX {
         return Err(Refusal::Oversized {

@@ -98,7 +98,7 @@ fn a_message_reads_back_as_written() {
         period: 7,
         view: 9,
         unheard: vec![1, 300],
-        entries: vec![Entry {
+        entries: vec![KeyReport {
             key: vec![4],
             claim: 5,
             demand: u64::MAX,
@@ -341,7 +341,7 @@ proptest! {
             view: 9,
             unheard: vec![1],
             entries: vec![
-                Entry {
+                KeyReport {
                     key: vec![4; 8],
                     claim: 5,
                     demand: 6,

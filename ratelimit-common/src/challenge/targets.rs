@@ -225,7 +225,7 @@ mod tests {
             ([198, 51, 101, 0], false),
             ([203, 0, 113, 9], true),
             ([203, 0, 113, 8], false),
-            // The filler of unused entries is no address.
+            // The filler of unused entries is not an address.
             ([0, 0, 0, 0], false),
             ([1, 0, 0, 0], false),
             ([0, 0, 0, 1], false),

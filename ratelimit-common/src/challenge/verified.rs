@@ -35,7 +35,7 @@ impl Verified {
         self.0
     }
 
-    /// Until when.
+    /// The expiry.
     #[inline(always)]
     pub const fn until(self) -> Instant {
         Instant::from_nanos(self.0 & !BY_RESET)

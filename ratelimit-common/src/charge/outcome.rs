@@ -5,7 +5,7 @@ use crate::DropReason;
 /// A packet that is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
     /// The index of the limit that refused; 0 where none did.
     pub limit: u8,

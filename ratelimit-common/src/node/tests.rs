@@ -285,7 +285,7 @@ struct OnePlace<'a> {
     words: &'a [Cell<u64>; LIMITS_MAX],
 }
 
-impl<'a> Node for OnePlace<'a> {
+impl<'a> PooledLimits for OnePlace<'a> {
     type Words = SharedWords<'a>;
 
     fn words(&self, _: &Policy) -> Option<SharedWords<'a>> {
@@ -388,7 +388,7 @@ struct Cpu<'a> {
     cpu: usize,
 }
 
-impl<'a> Node for Cpu<'a> {
+impl<'a> PooledLimits for Cpu<'a> {
     type Words = SharedWords<'a>;
 
     fn words(&self, _: &Policy) -> Option<SharedWords<'a>> {

@@ -16,7 +16,7 @@ use crate::{
     challenge::ChallengeState,
     charge::Words,
     class::Property,
-    detected::Detection,
+    detected::BanResult,
     lease::{self, Demanded},
     limit::LIMITS_MAX,
     list::Listed,
@@ -231,7 +231,7 @@ fn a_source_for_which_there_is_no_room_is_not_at_fault() {
 fn the_last_strike_bans_from_the_next_packet_on() {
     let fake = Fake::banning();
     check(&fake, &[CONFORMING, LIMITED, LIMITED, BANNED, BANNED]);
-    assert_eq!(*fake.detections.borrow(), [Detection::Banned]);
+    assert_eq!(*fake.detections.borrow(), [BanResult::Banned]);
     let ban = fake.detected.get().unwrap();
     assert_eq!((ban.at_ns, ban.until_ns), (NOW.as_nanos(), 6_000_000_000));
     assert_eq!((ban.strikes, ban.limit, ban.scope), (2, 0, 0));
@@ -281,7 +281,7 @@ fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() 
         ..Fake::banning()
     };
     check(&forged, &[CONFORMING, LIMITED, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*forged.detections.borrow(), [Detection::Unverified; 2]);
+    assert_eq!(*forged.detections.borrow(), [BanResult::Unverified; 2]);
     let banned = forged_and_banned();
     check(&banned, &[CONFORMING, LIMITED, LIMITED, BANNED]);
 }
@@ -300,13 +300,13 @@ fn if_no_ban_can_be_had_the_source_stays_limited() {
         ..Fake::banning()
     };
     check(&too_many, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*too_many.detections.borrow(), [Detection::TooMany]);
+    assert_eq!(*too_many.detections.borrow(), [BanResult::TooMany]);
     let full = Fake {
         has_room: false,
         ..Fake::banning()
     };
     check(&full, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*full.detections.borrow(), [Detection::NoRoom]);
+    assert_eq!(*full.detections.borrow(), [BanResult::NoRoom]);
 }
 
 #[test]
@@ -538,7 +538,7 @@ struct Fake {
     budgets: [Cell<u32>; 2],
     /// The source that the record belongs to.
     recorded: Cell<Ipv4>,
-    detections: RefCell<Vec<Detection>>,
+    detections: RefCell<Vec<BanResult>>,
     samples: RefCell<Vec<DropReason>>,
     counted: RefCell<Vec<(Family, Verdict, u32)>>,
     entry_counters: RefCell<Vec<(u16, u32)>>,
@@ -636,7 +636,7 @@ impl Tables for Fake {
         }
     }
 
-    type Node<'a> = Absent;
+    type PooledLimits<'a> = Absent;
 
     fn excluded(&self, _: Property, _: u32) -> ClassSet {
         unreachable!()
@@ -656,7 +656,7 @@ impl Tables for Fake {
         self.may_detect[verification as usize]
     }
 
-    fn count_detection(&self, detection: Detection) {
+    fn count_detection(&self, detection: BanResult) {
         self.detections.borrow_mut().push(detection);
     }
 

@@ -11,7 +11,7 @@ use crate::prefix::Prefix;
 pub struct Covering {
     /// The entry and the table it is in.
     #[serde(flatten)]
-    pub entry: Entry,
+    pub entry: CoveringEntry,
     /// Whether this entry decides the verdict.
     pub decides: bool,
 }
@@ -19,7 +19,7 @@ pub struct Covering {
 /// An entry of the allow list, the bans or the policies.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "table", rename_all = "kebab-case")]
-pub enum Entry {
+pub enum CoveringEntry {
     /// An entry of the allow list.
     Allow(Allow),
     /// A ban in force.

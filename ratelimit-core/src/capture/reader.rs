@@ -15,7 +15,7 @@ use super::{
 const BUFFER_BYTES: usize = 1 << 18;
 /// The smallest block: its type, and its length at either end.
 const BLOCK_BYTES_MIN: u32 = 12;
-/// The largest block: a longer one is no packet but damage. `tcpdump` keeps at most 256 KiB of a
+/// The largest block: a longer one is not a packet but damage. `tcpdump` keeps at most 256 KiB of a
 /// packet.
 const BLOCK_BYTES_MAX: usize = 1 << 24;
 

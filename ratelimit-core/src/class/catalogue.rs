@@ -59,7 +59,7 @@ impl Catalogue {
         self.classes.insert(name, class);
     }
 
-    /// Says what becomes of the packets of the class with this name, be it a built-in one.
+    /// Says what happens to the packets of the class with this name, be it a built-in one.
     pub fn set_action(&mut self, name: String, action: Action) {
         self.actions.insert(name, action);
     }

@@ -7,11 +7,11 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Numbers(Vec<(u16, u16)>);
 
-/// Why a text is no number of a header, and no range of them.
+/// Why a text is not a number of a header or a range of them.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NumberError {
     /// Not a number, and not two of them.
-    #[error("`{text}` is no {what} and no range of them")]
+    #[error("`{text}` is not a {what} or a range")]
     Syntax {
         /// What is meant.
         what: &'static str,

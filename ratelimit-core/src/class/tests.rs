@@ -74,7 +74,7 @@ fn a_class_that_no_packet_or_every_packet_belongs_to_is_refused() {
             r#"{"destination_ports": ["70000"]}"#,
             "there is no port 70000",
         ),
-        (r#"{"destination_ports": ["http"]}"#, "is no port"),
+        (r#"{"destination_ports": ["http"]}"#, "is not a port"),
         (r#"{"protocol": ["256"]}"#, "there is no protocol `256`"),
     ] {
         let error = serde_json::from_str::<Class>(text).unwrap_err().to_string();

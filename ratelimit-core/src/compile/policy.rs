@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use crate::{
     class::{Action, Catalogue, Selected, UnknownClass},
     compile::{class_numbers::ClassNumbers, node_scope},
-    config::Source,
+    config::SourceConfig,
     intent::WantedPolicy,
     limit::{Algorithm, LimitSpec},
     policies::{Further, Named, Role, scope, wide_hash},
@@ -33,7 +33,7 @@ pub struct Compiler<'a> {
     /// The nodes that divide shared limits.
     pub nodes: u64,
     /// What counts as one source.
-    pub source: &'a Source,
+    pub source: &'a SourceConfig,
 }
 
 impl Compiler<'_> {
@@ -101,8 +101,8 @@ impl Compiler<'_> {
     /// The scope of the state of sources. The first address of a prefix can also be a narrower
     /// source; both have separate state.
     fn of_sources(&self, name: String) -> String {
-        let default = Source::default();
-        let Source {
+        let default = SourceConfig::default();
+        let SourceConfig {
             ipv4_prefix,
             ipv6_prefix,
             ..
@@ -113,7 +113,7 @@ impl Compiler<'_> {
         format!("{name} of /{ipv4_prefix} and /{ipv6_prefix}")
     }
 
-    /// The classes of which the configuration says that this becomes of their packets.
+    /// The classes of which the configuration says that this happens to their packets.
     fn acted_on(&self, action: Action) -> ClassSet {
         let actions = self.catalogue.actions().filter(|(.., own)| *own == action);
         let selected = actions.map(|(_, class, _)| Selected::Class(class));

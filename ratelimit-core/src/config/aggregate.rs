@@ -6,7 +6,7 @@ use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 use super::{
     challenge,
     limit::{self, Group},
-    model::{AggregateConfig, LevelConfig, NodeConfig, Source},
+    model::{AggregateConfig, LevelConfig, NodeConfig, SourceConfig},
     report::{At, Report, values},
     table::{Section, Value},
 };
@@ -20,7 +20,7 @@ pub struct Aggregate {
 }
 
 /// `[node]`, or `node` of an interface, with the positions of its values.
-pub struct Node {
+pub struct RawNode {
     pub observe: bool,
     /// `prefer = "verified"`.
     pub prefer: Option<At<()>>,
@@ -55,7 +55,7 @@ pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
 }
 
 /// Reads `[node]`.
-pub fn read_node(mut section: Section<'_>) -> At<Node> {
+pub fn read_node(mut section: Section<'_>) -> At<RawNode> {
     let prefer = section.take("prefer");
     let spot = section.spot.clone();
     let prefer = prefer.and_then(|value| value.located(|it| it.one_of(&PREFERRED)));
@@ -64,7 +64,7 @@ pub fn read_node(mut section: Section<'_>) -> At<Node> {
 }
 
 /// Reads `node` of an interface.
-pub fn read_node_of_interface(mut section: Section<'_>) -> Node {
+pub fn read_node_of_interface(mut section: Section<'_>) -> RawNode {
     if let Some(value) = section.take("prefer") {
         let hint = "write it in [node], and remove it here: it holds for these limits, too";
         value.complain("`prefer` is said for all interfaces together", hint);
@@ -75,7 +75,7 @@ pub fn read_node_of_interface(mut section: Section<'_>) -> Node {
     node
 }
 
-fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
+fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> RawNode {
     const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
     let title = section.title.clone();
     let hint = format!("write {EXAMPLE}, or remove {title}");
@@ -89,7 +89,7 @@ fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
     });
     limit::refuse_logs(&title, &limits, section.report);
     section.finish();
-    Node {
+    RawNode {
         observe,
         prefer,
         limits,
@@ -133,7 +133,7 @@ impl Aggregate {
 
     /// Returns the configuration, sorted from the narrowest prefix of a family to the widest. It is
     /// valid only if no error was reported.
-    pub fn compile(&self, source: &Source, report: &Report) -> AggregateConfig {
+    pub fn compile(&self, source: &SourceConfig, report: &Report) -> AggregateConfig {
         let mut config = AggregateConfig {
             observe: self.observe,
             ..AggregateConfig::default()
@@ -174,7 +174,7 @@ impl Aggregate {
     }
 }
 
-impl Node {
+impl RawNode {
     /// Returns the configuration in combination with `[challenge]`. It is valid only if no error
     /// was reported. A RST does not prove a source for precedence: a live host also sends one to a
     /// forged address.
@@ -212,7 +212,7 @@ fn read_prefix(family: IpFamily, section: &mut Section<'_>) -> Option<At<u8>> {
     value.located(|value| value.integer_in(1..=last, usual)?.try_into().ok())
 }
 
-fn check_prefix(family: IpFamily, prefix: &At<u8>, source: &Source, report: &Report) {
+fn check_prefix(family: IpFamily, prefix: &At<u8>, source: &SourceConfig, report: &Report) {
     let (key, length) = match family {
         IpFamily::V4 => ("ipv4_prefix", source.ipv4_prefix),
         IpFamily::V6 => ("ipv6_prefix", source.ipv6_prefix),

@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 use ratelimit_common::strikes::AFTER_MAX;
 
 use super::{
-    model::Source,
+    model::SourceConfig,
     report::{At, Report, Spot},
     table::{Section, Value},
 };
@@ -56,7 +56,7 @@ pub fn read(value: Value<'_>) -> Option<At<BanSpec>> {
 }
 
 /// Reports a ban of wide sources, which would hit uninvolved hosts.
-pub fn check_width(spot: &Spot, source: &Source, report: &Report) {
+pub fn check_width(spot: &Spot, source: &SourceConfig, report: &Report) {
     let families = [
         ("ipv4_prefix", source.ipv4_prefix, IPV4_WIDEST),
         ("ipv6_prefix", source.ipv6_prefix, IPV6_WIDEST),

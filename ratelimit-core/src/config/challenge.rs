@@ -101,7 +101,7 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
         window_scaling.map_or(Some(false), |value| match (value.boolean()?, way) {
             (true, Some(Way::Syncookie)) => Some(true),
             (true, _) => value.refuse(
-                "`window_scaling` is of method = \"syncookie\"",
+                "`window_scaling` needs method = \"syncookie\"",
                 "write that too, or remove it: by rst, listeners scale windows as ever",
             ),
             (false, _) => Some(false),

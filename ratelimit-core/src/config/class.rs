@@ -27,7 +27,7 @@ pub struct NamedClass {
     pub spot: Spot,
     /// `None` for built-in classes and those with reported errors.
     pub class: Option<Class>,
-    /// What becomes of its packets, besides limits.
+    /// What happens to its packets, besides limits.
     pub action: Option<Action>,
 }
 

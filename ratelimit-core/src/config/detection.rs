@@ -24,7 +24,7 @@ pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is n
 pub const TITLE: &str = "[detection]";
 
 /// `[detection]`.
-pub struct Detection {
+pub struct DetectionConfig {
     /// The most bans a minute of sources that are verified.
     pub bans_per_minute: NonZeroU32,
     /// The most bans and limits a minute of those that may be forged.
@@ -38,7 +38,7 @@ pub struct Detection {
 }
 
 /// Reads `[detection]`.
-pub fn read(mut section: Section<'_>) -> At<Detection> {
+pub fn read(mut section: Section<'_>) -> At<DetectionConfig> {
     let mut budget = |key, default: NonZeroU32| {
         let number = section.integer(key, 1..=AFTER_MAX, default.get());
         NonZeroU32::new(number).unwrap_or(default)
@@ -59,7 +59,7 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
         }
     }
     let spot = section.finish();
-    let value = Detection {
+    let value = DetectionConfig {
         bans_per_minute,
         unverified_per_minute,
         report,

@@ -6,17 +6,17 @@ use smart_default::SmartDefault;
 use toml::de::DeTable;
 
 use super::{
-    aggregate::{self, Aggregate, Node},
+    aggregate::{self, Aggregate, RawNode},
     bans, challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
     crowdsec::{self, Crowdsec},
     destination::{self, Destination},
-    detection::{self, Detection},
+    detection::{self, DetectionConfig},
     history, interface, keys,
     limit::Group,
     list::{self, NamedList},
-    model::{ClockWish, OnStop, Paths, Source, StateStore, default_metrics},
+    model::{ClockWish, OnStop, Paths, SourceConfig, StateStore, default_metrics},
     new_sources,
     policy::{self, Policy},
     prefixes,
@@ -41,15 +41,15 @@ const COMPACT_IPV6_PREFIX_MAX: u32 = 64;
 pub struct Document {
     /// `None` for an interface with reported errors.
     pub interfaces: Vec<Option<interface::Located>>,
-    pub source: Option<At<Source>>,
+    pub source: Option<At<SourceConfig>>,
     pub new_sources: Option<At<Option<NewSources>>>,
     pub challenge: Option<At<challenge::Located>>,
     pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
     pub destinations: Vec<Destination>,
-    pub node: Option<At<Node>>,
-    pub detection: Option<At<Detection>>,
+    pub node: Option<At<RawNode>>,
+    pub detection: Option<At<DetectionConfig>>,
     pub bans: Option<At<Option<Duration>>>,
     pub allow: Vec<At<Prefix>>,
     pub protected: Vec<At<Prefix>>,
@@ -205,8 +205,8 @@ fn set_once<T>(place: &mut Option<At<T>>, next: Option<At<T>>, what: &str, repor
 }
 
 /// Reads `[source]`, including the budget for new sources.
-fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSources>>>) {
-    let default = Source::default();
+fn read_source(mut section: Section<'_>) -> (At<SourceConfig>, Option<At<Option<NewSources>>>) {
+    let default = SourceConfig::default();
     let ipv4_prefix = section.integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());
     let ipv6_prefix = section.integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
     let capacity = section.integer("capacity", 1..=SOURCES_MAX, default.capacity);
@@ -227,7 +227,7 @@ fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSou
             format!("write ipv6_prefix = {COMPACT_IPV6_PREFIX_MAX} or less, or store = \"lru\"");
         store.complain(message, hint);
     }
-    let value = Source {
+    let value = SourceConfig {
         ipv4_prefix: u8::try_from(ipv4_prefix).expect("at most 32"),
         ipv6_prefix: u8::try_from(ipv6_prefix).expect("at most 128"),
         store: chosen.unwrap_or(default.store),

@@ -8,7 +8,7 @@ use std::{
 use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 
 use super::{
-    aggregate::{self, Node},
+    aggregate::{self, RawNode},
     limit::Group,
     model::{Config, Interface},
     policy::{self, Policy},
@@ -29,7 +29,7 @@ const NAME_BYTES_MAX: usize = 15;
 pub struct Located {
     pub interface: At<Interface>,
     pub policy: Option<At<String>>,
-    pub node: Option<Node>,
+    pub node: Option<RawNode>,
 }
 
 /// Reads the interfaces of a file; `None` for each one with reported errors.

@@ -43,7 +43,7 @@ pub struct Config {
     /// The interfaces; at least one.
     pub interfaces: Vec<Interface>,
     /// Definition of a source.
-    pub source: Source,
+    pub source: SourceConfig,
     /// Budget for new sources; `None` is unlimited.
     pub new_sources: Option<NewSources>,
     /// When sources have to prove themselves.
@@ -285,7 +285,7 @@ pub enum StateStore {
 
 /// Definition of a source.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
-pub struct Source {
+pub struct SourceConfig {
     /// Leading bits of an IPv4 address, 1 to 32.
     #[default = 32]
     pub ipv4_prefix: u8,
@@ -305,7 +305,7 @@ pub struct Source {
     pub tunnels: Tunnels,
 }
 
-impl Source {
+impl SourceConfig {
     /// Whether the tables of the other one serve this one too.
     pub fn has_tables_of(&self, other: &Self) -> bool {
         Self {
@@ -428,7 +428,7 @@ pub enum ClockWish {
     Coarse,
 }
 
-/// What becomes of the datapath when the daemon stops.
+/// What happens to the datapath when the daemon stops.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    model::{Source, StateStore},
+    model::{SourceConfig, StateStore},
     report::At,
     table::Value,
 };
@@ -37,7 +37,7 @@ const DEFAULT_MIN: u32 = 1024;
 /// Returns the default budget. `lru` admits a sixteenth of its capacity per second, and passes
 /// packets over budget. So a flood of forged sources causes few insertions, and active sources keep
 /// their state. `compact` loses no usage, and has no budget.
-pub fn of_store(source: &Source) -> Option<NewSources> {
+pub fn of_store(source: &SourceConfig) -> Option<NewSources> {
     let count = (source.capacity / DEFAULT_PART).max(DEFAULT_MIN);
     match source.store {
         StateStore::Lru => Some(NewSources {
@@ -50,7 +50,7 @@ pub fn of_store(source: &Source) -> Option<NewSources> {
 }
 
 /// Reads the budget, or that there is none.
-pub fn read(value: Value<'_>, source: &Source) -> Option<At<Option<NewSources>>> {
+pub fn read(value: Value<'_>, source: &SourceConfig) -> Option<At<Option<NewSources>>> {
     if value.is_text() {
         return value.located(|value| value.one_of(&[(UNLIMITED, None)]));
     }
@@ -77,7 +77,7 @@ pub fn read(value: Value<'_>, source: &Source) -> Option<At<Option<NewSources>>>
 }
 
 /// Refuses source prefixes as wide as the overflow bucket, which could not share it with others.
-fn check_width(value: &Value<'_>, over_budget: OverBudget, source: &Source) {
+fn check_width(value: &Value<'_>, over_budget: OverBudget, source: &SourceConfig) {
     if over_budget != OverBudget::Aggregate {
         return;
     }

@@ -72,7 +72,7 @@ pub fn toml(settings: &[Setting]) -> String {
     let mut interfaces: Vec<(&str, String)> = Vec::new();
     let mut comments = String::new();
     let is_runtime = |it: &Setting| matches!(it.origin, SettingOrigin::Runtime { .. });
-    // The default of an interface is what holds without one, and to name it is another thing.
+    // The default of an interface is the value without one, and to name it is another thing.
     let is_unsaid = |it: &Setting| {
         it.origin == SettingOrigin::Default
             && it.key.starts_with("interface.")
@@ -132,7 +132,7 @@ fn optional(settings: &[Setting]) -> Vec<(String, String)> {
         if let Some((third, _)) = rest[second.len()..].trim_start_matches('.').split_once('.') {
             tables.insert((format!("{first}.*.{third}"), format!("{table}.{third}")));
         }
-        // A key of the outer table, such as `keys.listen`, is no table.
+        // A key of the outer table, such as `keys.listen`, is not a table.
         if rest.len() > second.len() {
             tables.insert((format!("{first}.*"), table));
         }

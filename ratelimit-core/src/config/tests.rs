@@ -1,4 +1,4 @@
-//! Configurations and what becomes of them, text for text.
+//! Configurations and what happens to them, text for text.
 
 mod accepted;
 mod bans;

@@ -34,8 +34,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads a frame, from a cursor at its front. `None` when it is no IP packet, or its addresses
-    /// are cut off.
+    /// Reads a frame, from a cursor at its front. `None` when it is not an IP packet, or its
+    /// addresses are cut off.
     pub fn read(
         at: Instant,
         packets: u32,

@@ -36,11 +36,11 @@ pub struct List {
 /// An entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ListEntry {
-    /// Whom.
+    /// The prefix.
     pub prefix: Prefix,
-    /// Until when, on the clock of the kernel.
+    /// The expiry, on the clock of the kernel.
     pub until: Instant,
-    /// Why.
+    /// The reason.
     pub reason: ReasonId,
 }
 

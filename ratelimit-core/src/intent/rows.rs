@@ -10,13 +10,13 @@ use crate::{detection::Kind, limit::LimitSpec, origin::Origin};
 /// A ban of one origin, or a runtime allow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryRow {
-    /// Until when, on the clock of the kernel; the last point of time is forever.
+    /// The expiry, on the clock of the kernel; the last point of time is forever.
     pub until: Instant,
-    /// Since when.
+    /// The start.
     pub since: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: Option<Arc<str>>,
-    /// Who did it.
+    /// The author.
     pub author: Arc<str>,
 }
 
@@ -29,7 +29,7 @@ pub struct LimitRow {
     pub observe: bool,
     /// Whether the policy around them has no part in it: neither its other limits nor its ban.
     pub only: bool,
-    /// Until when, why and by whom.
+    /// The expiry, why and by whom.
     pub entry: EntryRow,
 }
 
@@ -43,9 +43,9 @@ impl LimitRow {
 /// A further limit of sources of an attack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedRow {
-    /// Until when, on the clock of the kernel.
+    /// The expiry, on the clock of the kernel.
     pub until: Instant,
-    /// Since when.
+    /// The start.
     pub since: Timestamp,
     /// The attack.
     pub kind: Kind,

@@ -76,7 +76,7 @@ fn read_range(text: &str, first: &str, last: &str) -> Result<Written, Problem> {
     Ok(Written::Range(from, to))
 }
 
-/// Says of a text that is no address what it may be.
+/// Says of a text that is not an address what it may be.
 pub fn not_an_address(text: &str) -> Problem {
     const EXAMPLES: &str =
         "write for example 192.0.2.1, 192.0.2.0/24, 192.0.2.1-192.0.2.9 or 2001:db8::/32";
@@ -200,8 +200,8 @@ mod tests {
         check(
             "AS64496",
             Err(
-                "`AS64496` is an AS number; write the prefixes that it announces, as a list of \
-                 them by AS has them",
+                "`AS64496` is an AS number; list the prefixes that it announces; a database of \
+                 AS numbers has them",
             ),
         );
     }

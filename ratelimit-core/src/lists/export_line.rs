@@ -35,7 +35,7 @@ pub struct Facts {
     pub action: Option<Action>,
     /// The user or program that added it.
     pub author: Option<String>,
-    /// Since when.
+    /// The start.
     pub since: Option<Timestamp>,
     /// Where it comes from: `manual`, `list:NAME`.
     pub origin: Option<String>,
@@ -45,16 +45,16 @@ pub struct Facts {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line<'t> {
-    /// Whom.
+    /// The prefix.
     #[serde(borrow)]
     pub prefix: Cow<'t, str>,
     /// The action, if it is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
-    /// Until when.
+    /// The expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Why.
+    /// The reason.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'t, str>>,
     /// The user who set it.
@@ -65,7 +65,7 @@ pub struct Line<'t> {
         skip_serializing_if = "Option::is_none"
     )]
     pub author: Option<Cow<'t, str>>,
-    /// Since when.
+    /// The start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Where it comes from.

@@ -49,9 +49,9 @@ pub struct Reader<'t> {
 /// Properties of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'t> {
-    /// Until when.
+    /// The expiry.
     pub until: Option<Timestamp>,
-    /// Why.
+    /// The reason.
     pub reason: &'t str,
     /// An index into [`Reading::facts`].
     pub facts: u32,

@@ -14,11 +14,11 @@ use crate::{diagnostic::Diagnostic, prefix::Prefix};
 /// A prefix of a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// Whom.
+    /// The prefix.
     pub prefix: Prefix,
-    /// Until when; `None` is for as long as the list has it.
+    /// The expiry; `None` is for as long as the list has it.
     pub until: Option<Timestamp>,
-    /// Why.
+    /// The reason.
     pub reason: ReasonId,
     /// Other data of its line: an index into [`Reading::facts`].
     pub facts: u32,

@@ -15,7 +15,7 @@ pub struct ListText<'a> {
     pub written: Timestamp,
 }
 
-/// Why a text is no list.
+/// Why a text is not a list.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{error}")]
 pub struct NoList {

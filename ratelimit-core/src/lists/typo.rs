@@ -94,7 +94,7 @@ pub fn fault(text: &str) -> Option<(&'static str, &'static str)> {
     if digits.is_some() && text[2..].parse::<u32>().is_ok() {
         return Some((
             "is an AS number",
-            "write the prefixes that it announces, as a list of them by AS has them",
+            "list the prefixes that it announces; a database of AS numbers has them",
         ));
     }
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');

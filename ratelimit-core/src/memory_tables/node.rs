@@ -10,7 +10,7 @@ use ratelimit_common::{
     Policy, Record,
     charge::Words,
     limit::LIMITS_MAX,
-    node::{Node, Share, Shares, share_place},
+    node::{PooledLimits, Share, Shares, share_place},
 };
 
 use super::family::{MemoryRing, exchange};
@@ -50,7 +50,7 @@ impl MemoryNode {
     }
 }
 
-impl Node for &MemoryNode {
+impl PooledLimits for &MemoryNode {
     type Words = NodeWords;
 
     fn words(&self, policy: &Policy) -> Option<NodeWords> {

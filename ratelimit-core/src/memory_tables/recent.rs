@@ -15,13 +15,13 @@ use smart_default::SmartDefault;
 pub struct Recent<K, V> {
     /// Maximum number of entries; `None` is unlimited.
     capacity: Option<usize>,
-    entries: HashMap<K, Entry<V>>,
+    entries: HashMap<K, Slot<V>>,
     order: RefCell<Order<K>>,
     forgotten: u64,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
+struct Slot<V> {
     value: V,
     /// The number of the look that saw it last.
     seen: Cell<u64>,
@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
             Some(_) => self.look(key),
             None => 0,
         };
-        let entry = Entry {
+        let entry = Slot {
             value: V::default(),
             seen: Cell::new(seen),
         };

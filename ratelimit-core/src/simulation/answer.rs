@@ -90,7 +90,7 @@ pub struct Challenged {
 pub struct VerdictRow {
     /// `pass`, `drop` or `observe`.
     pub action: &'static str,
-    /// Why, as in the metrics.
+    /// The reason, as in the metrics.
     pub reason: &'static str,
     /// How many.
     pub packets: u64,
@@ -145,7 +145,7 @@ pub struct Interval {
 pub struct ComparisonAnswer {
     /// The verdicts of the old configuration.
     pub verdicts_old: Vec<VerdictRow>,
-    /// When.
+    /// The packets of the old configuration over time.
     pub timeline_old: Timeline,
     /// Packets by what both said of them.
     pub verdicts: Vec<VerdictPair>,
@@ -177,7 +177,7 @@ pub struct VerdictPair {
 pub struct VerdictName {
     /// `pass`, `drop` or `observe`.
     pub action: &'static str,
-    /// Why, as in the metrics.
+    /// The reason, as in the metrics.
     pub reason: &'static str,
 }
 

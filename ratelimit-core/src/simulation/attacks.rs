@@ -67,7 +67,7 @@ impl Attacks {
         self.note(step, compiled);
     }
 
-    /// The attacks that were found until the last packet, in the order of their beginnings.
+    /// The attacks that were found until the last packet, in the order in which they began.
     pub fn rows(&self) -> Vec<AttackRow> {
         let all = self.over.iter().chain(self.detector.attacks());
         let mut rows: Vec<AttackRow> = all.map(|attack| self.row(attack)).collect();

@@ -7,7 +7,7 @@ use ratelimit_common::{
     parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
 
-use crate::{config::Source, ip_family::IpAddress, prefix::Prefix};
+use crate::{config::SourceConfig, ip_family::IpAddress, prefix::Prefix};
 
 /// The address of a packet, and the source that it counts as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Origin {
 pub struct Masks {
     ipv4: Ipv4,
     ipv6: Ipv6,
-    source: Source,
+    source: SourceConfig,
 }
 
 impl Origin {
@@ -60,7 +60,7 @@ impl Origin {
 }
 
 impl Masks {
-    pub fn new(source: &Source) -> Self {
+    pub fn new(source: &SourceConfig) -> Self {
         Self {
             ipv4: source.mask(),
             ipv6: source.mask(),

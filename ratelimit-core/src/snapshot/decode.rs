@@ -8,7 +8,7 @@ use std::{
 use ratelimit_common::{Instant, Limit, Record, layout, limit::LIMITS_MAX};
 use zerocopy::FromBytes;
 
-use super::{END, Entry, FORMAT, Group, HEADER, Header, LOG, MAGIC, TOTAL, WORDS};
+use super::{END, FORMAT, Group, HEADER, Header, LOG, MAGIC, SavedUsage, TOTAL, WORDS};
 use crate::ip_family::IpFamily;
 
 /// Why a file is no snapshot that can be restored.
@@ -74,7 +74,7 @@ impl<'a> Snapshot<'a> {
     /// # Errors
     ///
     /// When an entry has no form that is known, which [`decode`](Self::decode) has checked.
-    pub fn visit(&self, mut visit: impl FnMut(Entry)) -> Result<(), Unreadable> {
+    pub fn visit(&self, mut visit: impl FnMut(SavedUsage)) -> Result<(), Unreadable> {
         for frame in &self.frames {
             let mut rest = *frame;
             match take(&mut rest)? {
@@ -83,7 +83,7 @@ impl<'a> Snapshot<'a> {
                 [TOTAL] => {
                     let scope = u32::from_le_bytes(take(&mut rest)?);
                     let record = take_words(&mut rest, 0..LIMITS_MAX)?;
-                    visit(Entry::Total { scope, record });
+                    visit(SavedUsage::Total { scope, record });
                 }
                 _ => return Err(UNKNOWN),
             }
@@ -122,7 +122,7 @@ fn read_header(payload: &[u8]) -> Result<Header, Unreadable> {
     })
 }
 
-fn visit_words(mut rest: &[u8], visit: &mut impl FnMut(Entry)) -> Result<(), Unreadable> {
+fn visit_words(mut rest: &[u8], visit: &mut impl FnMut(SavedUsage)) -> Result<(), Unreadable> {
     let [family, limits] = take(&mut rest)?;
     let family = read_family(family)?;
     let scope = u32::from_le_bytes(take(&mut rest)?);
@@ -134,7 +134,7 @@ fn visit_words(mut rest: &[u8], visit: &mut impl FnMut(Entry)) -> Result<(), Unr
     while !rest.is_empty() {
         let source = take_address(&mut rest, family)?;
         let record = take_words(&mut rest, group.indices())?;
-        visit(Entry::Words {
+        visit(SavedUsage::Words {
             group,
             source,
             record,
@@ -143,7 +143,7 @@ fn visit_words(mut rest: &[u8], visit: &mut impl FnMut(Entry)) -> Result<(), Unr
     Ok(())
 }
 
-fn read_log(mut rest: &[u8]) -> Result<Entry, Unreadable> {
+fn read_log(mut rest: &[u8]) -> Result<SavedUsage, Unreadable> {
     let [family] = take(&mut rest)?;
     let scope = u32::from_le_bytes(take(&mut rest)?);
     let limit = u32::from_le_bytes(take(&mut rest)?);
@@ -151,7 +151,7 @@ fn read_log(mut rest: &[u8]) -> Result<Entry, Unreadable> {
     let (times, []) = rest.as_chunks() else {
         return Err(CUT);
     };
-    Ok(Entry::Log {
+    Ok(SavedUsage::Log {
         scope,
         limit,
         source,

@@ -176,7 +176,7 @@ fn header() -> Header {
     }
 }
 
-fn snapshot() -> (Vec<u8>, Vec<Entry>) {
+fn snapshot() -> (Vec<u8>, Vec<SavedUsage>) {
     let group = |family, limits| Group {
         scope: 9,
         family,
@@ -187,7 +187,7 @@ fn snapshot() -> (Vec<u8>, Vec<Entry>) {
         record.words[..2].copy_from_slice(&words);
         record
     };
-    let words = |group, source: &str, record| Entry::Words {
+    let words = |group, source: &str, record| SavedUsage::Words {
         group,
         source: source.parse().unwrap(),
         record,
@@ -195,13 +195,13 @@ fn snapshot() -> (Vec<u8>, Vec<Entry>) {
     let entries = vec![
         words(group(IpFamily::V4, 3), "192.0.2.1", record([5, u64::MAX])),
         words(group(IpFamily::V6, 2), "2001:db8::1", record([0, 7])),
-        Entry::Log {
+        SavedUsage::Log {
             scope: 9,
             limit: 1,
             source: "192.0.2.1".parse().unwrap(),
             times: vec![3, 1, 2],
         },
-        Entry::Total {
+        SavedUsage::Total {
             scope: 4,
             record: record([1, 2]),
         },
@@ -209,18 +209,18 @@ fn snapshot() -> (Vec<u8>, Vec<Entry>) {
     let mut encoder = Encoder::new(&header());
     for entry in &entries {
         match entry {
-            Entry::Words {
+            SavedUsage::Words {
                 group,
                 source,
                 record,
             } => encoder.words(*group, *source, record),
-            Entry::Log {
+            SavedUsage::Log {
                 scope,
                 limit,
                 source,
                 times,
             } => encoder.log((*scope, *limit), *source, times),
-            Entry::Total { scope, record } => encoder.total(*scope, record),
+            SavedUsage::Total { scope, record } => encoder.total(*scope, record),
         }
     }
     (encoder.finish(), entries)

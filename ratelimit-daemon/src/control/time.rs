@@ -1,4 +1,4 @@
-//! How long something holds, and by which clock.
+//! How long something is in force, and by which clock.
 
 pub mod lifetime;
 pub mod timekeeper;

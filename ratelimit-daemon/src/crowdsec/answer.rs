@@ -20,7 +20,7 @@ const DECISIONS_MAX: usize = 1_000_000;
 /// Which of the two lists of an answer a decision is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Side {
-    /// It holds.
+    /// It applies.
     New,
     /// It ended or was deleted. Each may be reported again for some seconds.
     Deleted,
@@ -137,7 +137,7 @@ pub struct Decision<'a> {
     /// The origin: `crowdsec`, `cscli`, `CAPI`, `lists` ...
     #[serde(borrow, default)]
     pub origin: Cow<'a, str>,
-    /// Why.
+    /// The reason.
     #[serde(borrow, default)]
     pub scenario: Cow<'a, str>,
 }

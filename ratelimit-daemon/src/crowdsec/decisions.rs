@@ -32,7 +32,7 @@ pub struct Decisions {
     texts: Texts,
 }
 
-/// A decision that holds.
+/// A decision that is in force.
 #[derive(Clone, Copy, Debug)]
 struct ActiveDecision {
     until: Instant,
@@ -43,9 +43,9 @@ struct ActiveDecision {
 /// A ban to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Until when, on the kernel's clock.
+    /// The expiry, on the kernel's clock.
     pub until: Instant,
-    /// Why: the scenario.
+    /// The reason: the scenario.
     pub reason: Arc<str>,
     /// Who decided.
     pub author: Arc<str>,

@@ -14,7 +14,7 @@ use ratelimit_common::{
 use ratelimit_core::{ip_family::IpAddress, prefix::Prefix};
 
 use super::{
-    DatapathError, Entry, Result,
+    DatapathError, EntryByGeneration, Result,
     batch::{self, ScanPosition},
     count::Count,
     map_errors::{unreadable, unwritable},
@@ -33,7 +33,7 @@ where
     PrefixKey<A>: Pod,
 {
     pub prefix_filter: PrefixFilter,
-    lists: Keyed<PrefixKey<A>, Entry>,
+    lists: Keyed<PrefixKey<A>, EntryByGeneration>,
     lists_count: Option<Count>,
 }
 
@@ -51,16 +51,16 @@ where
         Ok(Self {
             prefix_filter,
             lists: maps.keyed(LISTS[family])?,
-            lists_count: Count::learn::<PrefixKey<A>, Entry>(samples, LISTED_MAX),
+            lists_count: Count::learn::<PrefixKey<A>, EntryByGeneration>(samples, LISTED_MAX),
         })
     }
 
     /// Writes the entries of this family.
-    pub fn set_entries(&self, entries: &[(Prefix, Entry)]) -> Result<()> {
+    pub fn set_entries(&self, entries: &[(Prefix, EntryByGeneration)]) -> Result<()> {
         let own = entries
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
-        let (keys, values): (Vec<PrefixKey<A>>, Vec<Entry>) = own.unzip();
+        let (keys, values): (Vec<PrefixKey<A>>, Vec<EntryByGeneration>) = own.unzip();
         let answer = self.change(&keys, || {
             batch::update(self.lists.descriptor.as_fd(), &keys, &values)
         });
@@ -103,14 +103,14 @@ where
     }
 
     /// Returns the entry of a prefix. `None` if it is of the other family.
-    pub fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
+    pub fn entry(&self, prefix: Prefix) -> Result<Option<EntryByGeneration>> {
         let Some(key) = key(prefix) else {
             return Ok(None);
         };
         self.lists.get(key)
     }
 
-    pub fn for_each_entry(&self, mut visit: impl FnMut(Prefix, Entry)) -> Result<()> {
+    pub fn for_each_entry(&self, mut visit: impl FnMut(Prefix, EntryByGeneration)) -> Result<()> {
         // Avoids a scan of millions of buckets.
         if self.count_entries() == Some(0) {
             return Ok(());
@@ -127,7 +127,7 @@ where
         &self,
         place: &ScanPosition,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
+        visit: &mut dyn FnMut(Prefix, EntryByGeneration),
     ) -> Result<ScanPosition> {
         batch::for_some(
             self.lists.descriptor.as_fd(),

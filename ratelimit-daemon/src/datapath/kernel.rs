@@ -32,7 +32,7 @@ use tracing::warn;
 
 use self::attachments::{Age, OwnProgram, Port, unwanted};
 use super::{
-    Attachments, CounterRow, Datapath, Entry, ListTables, LogRow, PolicyTables, Result,
+    Attachments, CounterRow, Datapath, EntryByGeneration, ListTables, LogRow, PolicyTables, Result,
     ScanPosition, SourceRow, SourceTables, Totals, UsageTables,
     challenge_maps::ChallengeMaps,
     compact::CompactTable,
@@ -267,7 +267,7 @@ fn rule_of(rules: &ByGeneration<InterfaceRules>, interface: &str) -> ByGeneratio
 }
 
 impl ListTables for Kernel {
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<()> {
+    fn set_entries(&mut self, entries: &[(Prefix, EntryByGeneration)]) -> Result<()> {
         self.v4.set_entries(entries)?;
         self.v6.set_entries(entries)
     }
@@ -294,14 +294,14 @@ impl ListTables for Kernel {
         LISTED_MAX
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<EntryByGeneration>> {
         match IpFamily::of(prefix.address()) {
             IpFamily::V4 => self.v4.entry(prefix),
             IpFamily::V6 => self.v6.entry(prefix),
         }
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>> {
+    fn entries(&self) -> Result<Vec<(Prefix, EntryByGeneration)>> {
         let mut entries = Vec::new();
         self.v4
             .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
@@ -315,7 +315,7 @@ impl ListTables for Kernel {
         family: IpFamily,
         place: &ScanPosition,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
+        visit: &mut dyn FnMut(Prefix, EntryByGeneration),
     ) -> Result<ScanPosition> {
         match family {
             IpFamily::V4 => self.v4.for_some_entries(place, count, visit),

@@ -19,7 +19,7 @@ use ratelimit_common::{
     ban_budget::SLOTS,
     challenge::{self, Verified},
     compact::Region,
-    detected::{Detection, Filter, Tally},
+    detected::{BanResult, Filter, Tally},
     features::Features,
     generation::ByGeneration,
     layout::Counter,
@@ -34,9 +34,9 @@ use ratelimit_core::{
 };
 
 use super::{
-    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
-    EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyTables, Result, ScanPosition,
-    SlotRow, SourceRow, SourceTables, Totals, UsageTables,
+    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables,
+    EntryByGeneration, EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyTables, Result,
+    ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -49,7 +49,7 @@ use crate::{
 #[expect(missing_docs, reason = "most are named after their table")]
 #[derive(Debug, Default)]
 pub struct Memory {
-    pub entries: BTreeMap<Prefix, Entry>,
+    pub entries: BTreeMap<Prefix, EntryByGeneration>,
     /// The number of entries from which on additions fail; 0 for no limit.
     pub entries_max: usize,
     /// The reported capacity of a family; 0 for no limit.
@@ -154,7 +154,7 @@ const LOGS_AT_ONCE: usize = 100;
 pub enum Write {
     Policy(u32, Box<Policy>),
     /// An entry, or its removal.
-    Entry(Prefix, Option<Entry>),
+    Entry(Prefix, Option<EntryByGeneration>),
     Classes(Box<ClassTables>),
     Switched(Box<ByGeneration<Switched>>),
     /// Clears the state in a slot of the node or of a destination.
@@ -204,7 +204,7 @@ impl Shared {
 }
 
 impl ListTables for Shared {
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<()> {
+    fn set_entries(&mut self, entries: &[(Prefix, EntryByGeneration)]) -> Result<()> {
         let mut memory = self.memory();
         for (prefix, entry) in entries {
             let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
@@ -253,11 +253,11 @@ impl ListTables for Shared {
         }
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<EntryByGeneration>> {
         Ok(self.memory().entries.get(&prefix).copied())
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>> {
+    fn entries(&self) -> Result<Vec<(Prefix, EntryByGeneration)>> {
         Ok(self
             .memory()
             .entries
@@ -271,7 +271,7 @@ impl ListTables for Shared {
         family: IpFamily,
         place: &ScanPosition,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
+        visit: &mut dyn FnMut(Prefix, EntryByGeneration),
     ) -> Result<ScanPosition> {
         let first = place.bytes().and_then(Prefix::from_bytes);
         let mut own = self.memory().entries.clone();
@@ -545,7 +545,7 @@ impl DetectionTables for Shared {
         let all = all.map(|(source, ban)| (*source, *ban)).collect();
         if let Some((source, ban)) = memory.detected_next.take() {
             memory.detected.insert(source, ban);
-            memory.tally.detections[Detection::Banned as usize] += 1;
+            memory.tally.detections[BanResult::Banned as usize] += 1;
         }
         Ok(all)
     }

@@ -21,13 +21,13 @@ use ratelimit_core::{
     log_size::LogSize, prefix::Prefix,
 };
 
-use super::{Entry, LogRow, Result, ScanPosition, SlotRow, SourceRow};
+use super::{EntryByGeneration, LogRow, Result, ScanPosition, SlotRow, SourceRow};
 use crate::links::Sight;
 
 /// The lists, with their prefix-length filters.
 pub trait ListTables {
     /// Inserts or replaces entries. If it fails, some of them were written.
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<()>;
+    fn set_entries(&mut self, entries: &[(Prefix, EntryByGeneration)]) -> Result<()>;
 
     /// Removes entries; missing ones are no error. If it fails, some of them were removed.
     fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<()>;
@@ -45,10 +45,10 @@ pub trait ListTables {
     fn list_capacity(&self, family: IpFamily) -> u32;
 
     /// Returns the entry of a prefix.
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>>;
+    fn entry(&self, prefix: Prefix) -> Result<Option<EntryByGeneration>>;
 
     /// Returns all entries of both families.
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>>;
+    fn entries(&self) -> Result<Vec<(Prefix, EntryByGeneration)>>;
 
     /// Visits about `count` entries of a family from a position, and returns where to continue: the
     /// beginning after the last one.
@@ -57,7 +57,7 @@ pub trait ListTables {
         family: IpFamily,
         place: &ScanPosition,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
+        visit: &mut dyn FnMut(Prefix, EntryByGeneration),
     ) -> Result<ScanPosition>;
 
     /// Returns the number of entries of a family without a scan. `None` if the kernel does not

@@ -25,13 +25,13 @@ const PROGRAM: &str = "program";
 const EMPTYING: &str = "emptying the map of an entry";
 
 /// An entry, whose maps live as long as this or their pins.
-pub struct Entry {
+pub struct DispatcherEntry {
     ebpf: Ebpf,
     directory: PathBuf,
     frags: bool,
 }
 
-impl Entry {
+impl DispatcherEntry {
     /// Opens or creates the entry in this directory, and points it to `program`.
     ///
     /// # Errors
@@ -127,8 +127,8 @@ pub fn give(
     plan: &InterfacePlan,
     frags: bool,
     pins: &Pins,
-) -> anyhow::Result<(Attachment, Entry)> {
-    let entry = Entry::set(pins.entry(&plan.name), program, frags)?;
+) -> anyhow::Result<(Attachment, DispatcherEntry)> {
+    let entry = DispatcherEntry::set(pins.entry(&plan.name), program, frags)?;
     unpin_program(pins, &plan.name)?;
     let path = pins.program(plan.slot, &plan.name, frags);
     program

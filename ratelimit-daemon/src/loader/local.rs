@@ -18,7 +18,7 @@ use super::{
     Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink, attachment,
     compact,
     compact::Seeds,
-    entry::{self, Entry},
+    entry::{self, DispatcherEntry},
     load::{self, Loaded},
     logs, memory_check,
     next::{self, Next},
@@ -39,7 +39,7 @@ pub struct Local {
     /// The links, the same, with where they are pinned.
     links: BTreeMap<String, (PathBuf, FdLink)>,
     /// Entries for foreign callers, by interface.
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, DispatcherEntry>,
     /// The programs that get what passes, the same.
     next: BTreeMap<String, Next>,
 }
@@ -150,7 +150,7 @@ impl Loader for Local {
         let links = self.links.iter();
         let links = links.filter(|(_, (path, _))| is_gone(path));
         let links: Vec<String> = links.map(|(name, _)| name.clone()).collect();
-        let entries = self.entries.values().any(Entry::is_incomplete);
+        let entries = self.entries.values().any(DispatcherEntry::is_incomplete);
         if maps.is_empty() && links.is_empty() && !entries {
             return Ok(false);
         }
@@ -329,7 +329,7 @@ fn place(
     frags: bool,
     pins: &Pins,
     pin: Option<&LinkPin>,
-) -> anyhow::Result<(Attachment, Option<Entry>)> {
+) -> anyhow::Result<(Attachment, Option<DispatcherEntry>)> {
     if plan.mode == Mode::Pinned {
         let (attachment, entry) = entry::give(program, plan, frags, pins)?;
         pin.map_or(Ok(()), attachment::detach)?;

@@ -11,9 +11,9 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
     api::{
-        Check, ClassVerdict, Covering, Entry, InterfaceVerdict, LimitState, Limited, Listed,
-        NOT_ENFORCED, Origin, PacketRequest, RefusedBy, SeenDrops, SourceChallenge, StrikesView,
-        Unenforced, What, WiderLimits,
+        Check, ClassVerdict, Covering, CoveringEntry, InterfaceVerdict, LimitState, Limited,
+        Listed, NOT_ENFORCED, Origin, PacketRequest, RefusedBy, SeenDrops, SourceChallenge,
+        StrikesView, Unenforced, What, WiderLimits,
     },
     challenge::narrowed,
     ip_family::IpFamily,
@@ -357,9 +357,9 @@ fn limited(limited: &Limited, now: &Zoned) -> String {
 fn rule(check: &Check) -> String {
     let node = check.covering.iter().find_map(|covering| {
         let origin = match &covering.entry {
-            Entry::Allow(allow) => allow.origin.clone(),
-            Entry::Policy { runtime, .. } => Origin::of_author(&runtime.as_ref()?.author),
-            Entry::Ban(_) => return None,
+            CoveringEntry::Allow(allow) => allow.origin.clone(),
+            CoveringEntry::Policy { runtime, .. } => Origin::of_author(&runtime.as_ref()?.author),
+            CoveringEntry::Ban(_) => return None,
         };
         if let Origin::Cluster(node) = origin {
             covering.decides.then_some(node)
@@ -445,20 +445,20 @@ fn protected(why: &str) -> String {
 fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
     // Lists are reported by themselves.
     let is_of_list = match &covering.entry {
-        Entry::Allow(allow) => allow.origin.list_name().is_some(),
-        Entry::Ban(ban) => ban.origin.list_name().is_some(),
-        Entry::Policy { .. } => false,
+        CoveringEntry::Allow(allow) => allow.origin.list_name().is_some(),
+        CoveringEntry::Ban(ban) => ban.origin.list_name().is_some(),
+        CoveringEntry::Policy { .. } => false,
     };
     if covering.decides || is_of_list {
         return None;
     }
     let entry = match &covering.entry {
-        Entry::Allow(allow) => format!(
+        CoveringEntry::Allow(allow) => format!(
             "the allow list entry {}{}",
             allow.prefix,
             aside(&covering.entry, now)
         ),
-        Entry::Ban(ban) => {
+        CoveringEntry::Ban(ban) => {
             let reason = ban.reason.as_deref().map(printable);
             format!(
                 "the ban of {} by {}, {}: {}",
@@ -468,7 +468,7 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
                 reason.as_deref().unwrap_or("no reason given")
             )
         }
-        Entry::Policy {
+        CoveringEntry::Policy {
             policy,
             prefix: Some(prefix),
             ..
@@ -477,7 +477,7 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
             printable(policy),
             aside(&covering.entry, now)
         ),
-        Entry::Policy { prefix: None, .. } => return None,
+        CoveringEntry::Policy { prefix: None, .. } => return None,
     };
     Some(format!("beneath: {entry}"))
 }

@@ -1,4 +1,4 @@
-//! `rlctl confirm` and `rlctl rollback`: what becomes of a configuration on trial.
+//! `rlctl confirm` and `rlctl rollback`: what happens to a configuration on trial.
 
 mod save;
 

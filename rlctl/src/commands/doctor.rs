@@ -90,7 +90,7 @@ fn interfaces(named: Option<&str>, known: &Circumstances) -> Vec<String> {
     }
 }
 
-/// A line, and under it why and the command that mends it.
+/// A line, and under it why and the command that fixes it.
 fn text(finding: &Finding) -> String {
     let style = match finding.state {
         State::Ok => GOOD,

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ratelimit_tests::{
-    cluster::campaign::{Deadlines, Failure, Outcome, Rig},
+    cluster::campaign::{Deadlines, Failure, FailureResult, Rig},
     debian,
     sequences::{self, Step},
     skip,
@@ -69,7 +69,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Deadlines::PROMISED
     };
     let played = Rig::new(deadlines)?.play(seeds, |seed, outcome| {
-        let Outcome {
+        let FailureResult {
             failure,
             lasted,
             part,
@@ -154,8 +154,8 @@ fn sequences(seeds: Range<u64>, arguments: &Arguments) -> ExitCode {
 }
 
 /// A line for each kind of failure.
-fn table(outcomes: &[Outcome]) -> String {
-    let mut kinds: BTreeMap<Failure, Vec<&Outcome>> = BTreeMap::new();
+fn table(outcomes: &[FailureResult]) -> String {
+    let mut kinds: BTreeMap<Failure, Vec<&FailureResult>> = BTreeMap::new();
     for outcome in outcomes {
         kinds.entry(outcome.failure).or_default().push(outcome);
     }

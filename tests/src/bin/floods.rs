@@ -6,7 +6,7 @@ use std::{fmt::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ratelimit_tests::{
-    flood::{Cell, Outcome, Rig, Store, page::table},
+    flood::{Cell, FloodResult, Rig, Store, page::table},
     page, progress, skip,
 };
 
@@ -53,7 +53,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     page::publish(&text, &broken, arguments.page.as_deref())
 }
 
-fn measure(store: Store, arguments: &Arguments) -> Result<Vec<(Cell, Outcome)>> {
+fn measure(store: Store, arguments: &Arguments) -> Result<Vec<(Cell, FloodResult)>> {
     let cells: Vec<Cell> = Cell::all().collect();
     let count = cells.len();
     let mut rig = Rig::new(store, arguments.capacity);

@@ -72,7 +72,7 @@ pub struct Rig {
 
 /// What became of a failure.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct FailureResult {
     /// What failed.
     pub failure: Failure,
     /// For how long, where it has a length.
@@ -92,7 +92,7 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Of each.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<FailureResult>,
     /// The memory of each daemon before the first and after the last failure, in bytes.
     pub memory: Vec<(u64, u64)>,
 }
@@ -144,7 +144,7 @@ impl Rig {
     pub fn play(
         &mut self,
         seeds: impl Iterator<Item = u64>,
-        mut report: impl FnMut(u64, &Outcome),
+        mut report: impl FnMut(u64, &FailureResult),
     ) -> Result<Played> {
         let frame = |last: u8| {
             let frame = Frame::ethernet().ipv4([203, 0, 113, last].into());
@@ -246,7 +246,7 @@ fn one(
     nodes: &[Node],
     (redis, network): (&mut Redis, &StoreNetwork),
     deadlines: &Deadlines,
-) -> Result<Outcome> {
+) -> Result<FailureResult> {
     let mut random = Rng::with_seed(seed);
     set_load(nodes, &load(&mut random));
     let start = Instant::now();
@@ -296,7 +296,7 @@ fn one(
         spread < deadlines.spread,
         "{what}: a ban, an unban or an allow was on all nodes only after {spread:?}"
     );
-    Ok(Outcome {
+    Ok(FailureResult {
         failure,
         lasted,
         part,

@@ -7,7 +7,7 @@ use super::{
 
 /// Packets that came and passed, summed over the windows of the flood.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Outcome {
+pub struct FloodResult {
     /// Windows with a flood.
     pub windows: u32,
     /// Packets of the sources within their limit.
@@ -39,7 +39,7 @@ impl Passed {
     }
 }
 
-impl Outcome {
+impl FloodResult {
     /// Counts one packet.
     pub const fn count(&mut self, sender: Sender, passed: bool) {
         let counted = match sender {

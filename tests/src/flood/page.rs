@@ -1,11 +1,11 @@
 //! What became of each flood, in a table.
 
-use super::{Cell, Outcome, Promise, Store};
+use super::{Cell, FloodResult, Promise, Store};
 use crate::table::Table;
 
 /// Returns a table of the cells of one store: a row for those that differ only in the rate of the
 /// limited source, with the worst of them.
-pub fn table(store: Store, capacity: u32, measured: &[(Cell, Outcome)]) -> Table {
+pub fn table(store: Store, capacity: u32, measured: &[(Cell, FloodResult)]) -> Table {
     let mut table = Table::new(&[
         "sources",
         "packets each",
@@ -14,21 +14,22 @@ pub fn table(store: Store, capacity: u32, measured: &[(Cell, Outcome)]) -> Table
         "limited: times its limit",
         "forged: passed %",
     ]);
-    let alike = |left: &(Cell, Outcome), right: &(Cell, Outcome)| {
+    let alike = |left: &(Cell, FloodResult), right: &(Cell, FloodResult)| {
         (left.0.share, left.0.packets_each) == (right.0.share, right.0.packets_each)
     };
     for rows in measured.chunk_by(alike) {
         let cell = &rows[0].0;
         let outcomes = || rows.iter().map(|(_, outcome)| outcome);
-        let least = |figure: fn(&Outcome) -> f64| outcomes().map(figure).fold(f64::MAX, f64::min);
-        let most = |figure: fn(&Outcome) -> f64| outcomes().map(figure).fold(0.0, f64::max);
+        let least =
+            |figure: fn(&FloodResult) -> f64| outcomes().map(figure).fold(f64::MAX, f64::min);
+        let most = |figure: fn(&FloodResult) -> f64| outcomes().map(figure).fold(0.0, f64::max);
         let percent = |share: f64| format!("{:.2}", share * 100.0);
         table.push(vec![
             cell.share.to_string(),
             cell.packets_each.to_string(),
             percent(least(|outcome| outcome.known.share())),
             percent(Promise::new(store, cell, capacity).known_share),
-            format!("{:.2}", most(Outcome::times_the_limit)),
+            format!("{:.2}", most(FloodResult::times_the_limit)),
             percent(most(|outcome| outcome.forged.share())),
         ]);
     }
@@ -42,10 +43,10 @@ mod tests {
 
     #[test]
     fn a_row_has_the_worst_of_four_floods() {
-        let known = |passed| Outcome {
+        let known = |passed| FloodResult {
             windows: 1,
             known: Passed { sent: 10, passed },
-            ..Outcome::default()
+            ..FloodResult::default()
         };
         let measured: Vec<_> = Cell::all()
             .take(8)

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    Cell, Outcome,
+    Cell, FloodResult,
     traffic::{self, AMOUNT, Packet, Sender, WINDOW},
 };
 use crate::{
@@ -83,12 +83,12 @@ impl Rig {
     }
 
     /// Sends the flood of `cell` for a number of windows, after one without it.
-    pub fn send(&mut self, cell: &Cell, windows: u32, seed: u64) -> Result<Outcome> {
+    pub fn send(&mut self, cell: &Cell, windows: u32, seed: u64) -> Result<FloodResult> {
         let mut program = self.program()?;
         let mut rng = Rng::with_seed(seed);
-        let mut outcome = Outcome {
+        let mut outcome = FloodResult {
             windows,
-            ..Outcome::default()
+            ..FloodResult::default()
         };
         for number in 0..=windows {
             for packet in traffic::window(cell, self.capacity, number, &mut rng) {

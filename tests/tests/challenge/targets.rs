@@ -136,7 +136,7 @@ fn if_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     assert!(check("8080").contains("SYNs of class service are challenged"));
     let no = "SYNs are not challenged now; only SYNs of class service can be";
     assert!(check("443").contains(no), "{}", check("443"));
-    // What becomes of a SYN is said first.
+    // What happens to a SYN is said first.
     let verified = NEAR[0].to_string();
     for (address, port, code, said) in [
         ("192.0.2.1", "8080", 3, "are dropped (challenged)"),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 
 /// What is released.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ReleaseNotes {
     /// As `2026-11-28`.
     pub date: String,
     pub text: String,
@@ -13,7 +13,7 @@ pub struct Entry {
 /// Returns the newest entry of `changelog`, which has to be the one of `version`.
 ///
 /// Its heading is `## [1.0.0] - 2026-11-28`.
-pub fn entry(changelog: &str, version: &str) -> Result<Entry> {
+pub fn entry(changelog: &str, version: &str) -> Result<ReleaseNotes> {
     let (_, newest) = changelog
         .split_once("\n## ")
         .context("CHANGELOG.md has no entry")?;
@@ -35,7 +35,7 @@ pub fn entry(changelog: &str, version: &str) -> Result<Entry> {
     if text.is_empty() {
         bail!("CHANGELOG.md says nothing about {version}");
     }
-    Ok(Entry {
+    Ok(ReleaseNotes {
         date: date.to_owned(),
         text: text.to_owned(),
     })

@@ -6,7 +6,7 @@ use super::reports_by_key::Reported;
 use super::shares_of_period::wish;
 use super::{Budget, Own, Used};
 use crate::budget::division::divide;
-use crate::budget::{Count, Entry, Limit, Report, WindowUsage};
+use crate::budget::{Count, KeyReport, Limit, Report, WindowUsage};
 use crate::key::Key;
 use crate::message::ENTRIES_MAX;
 use crate::name::NodeName;
@@ -87,7 +87,7 @@ impl<K: Key> Budget<K> {
                 amounts.insert(key.clone(), amount);
             }
             if held.max(passed) > claim || claim > limit.newcomer(size) {
-                entries.push(Entry {
+                entries.push(KeyReport {
                     key: key.clone(),
                     claim,
                     demand: 0,
@@ -97,7 +97,7 @@ impl<K: Key> Budget<K> {
             }
         }
         entries.sort_by(|one, other| {
-            let weight = |entry: &Entry<K>| entry.demand.max(entry.held);
+            let weight = |entry: &KeyReport<K>| entry.demand.max(entry.held);
             weight(other)
                 .cmp(&weight(one))
                 .then_with(|| one.key.cmp(&other.key))
@@ -131,7 +131,7 @@ impl<K: Key> Budget<K> {
         limit: &impl Fn(&K) -> Option<Limit>,
         used: &Used<'_, K, impl Fn(&K) -> WindowUsage>,
         before: &Before<'_, K>,
-    ) -> Option<Entry<K>> {
+    ) -> Option<KeyReport<K>> {
         let limit = limit(&count.key)?;
         let demand = count
             .admitted
@@ -140,7 +140,7 @@ impl<K: Key> Budget<K> {
         let amount = before.amounts.get(&count.key).copied();
         let share = amount.unwrap_or(limit.equal(self.sizes.0));
         let is_busy = demand.saturating_mul(2) > share.min(limit.equal(before.size));
-        is_busy.then(|| Entry {
+        is_busy.then(|| KeyReport {
             claim: self.claim(&limit, demand, &count.key, before),
             demand,
             held: (used.held)(&count.key).then.max(share).min(limit.amount),

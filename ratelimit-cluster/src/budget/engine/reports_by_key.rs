@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::budget::reports::Reports;
-use crate::budget::{Entry, Report};
+use crate::budget::{KeyReport, Report};
 use crate::key::Key;
 use crate::name::NodeName;
 
@@ -20,7 +20,7 @@ pub(super) struct Reported<'a, K> {
 /// A member's report of a key.
 pub(super) struct Line<'a, K> {
     pub place: u64,
-    pub entry: &'a Entry<K>,
+    pub entry: &'a KeyReport<K>,
     /// Whether it had this node's report of the previous period.
     has_heard: bool,
 }

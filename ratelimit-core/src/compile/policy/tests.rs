@@ -84,7 +84,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
         held_node: None,
         cpus,
         nodes: 1,
-        source: &Source::default(),
+        source: &SourceConfig::default(),
     };
     let wanted = WantedPolicy::new("[node]".to_owned(), &limits, false, Role::Node);
     compiler.compile(&wanted, &wanted.name).policy

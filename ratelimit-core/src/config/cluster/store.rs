@@ -41,10 +41,10 @@ struct Servers {
     database: String,
 }
 
-/// Why a text is no such address.
+/// Why a text is not such an address.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum StoreError {
-    /// Something that is no address, whose text may have a password.
+    /// Something that is not an address, whose text may have a password.
     #[error("`url` of [cluster] is no address of a Redis or Valkey server")]
     Syntax,
     /// Something that is no user and password of sentinels.

@@ -22,7 +22,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why a text is no such address.
+/// Why a text is not such an address.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressError {
     /// The daemon has no TLS.
@@ -70,7 +70,7 @@ impl FromStr for Address {
         }
         let authority = uri.authority().ok_or_else(wrong)?;
         let host = authority.host();
-        // A user before the host, or a port that is no number, is not told apart by the parts of
+        // A user before the host, or a port that is not a number, is not told apart by the parts of
         // `authority`.
         let behind = authority.as_str().strip_prefix(host).ok_or_else(wrong)?;
         let port = match behind.strip_prefix(':') {

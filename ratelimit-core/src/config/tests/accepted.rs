@@ -5,7 +5,7 @@ use ratelimit_common::parse::{Tunnels, tunnel::Tunnel};
 
 use super::*;
 use crate::{
-    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, Source, StateStore},
+    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, SourceConfig, StateStore},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -15,7 +15,7 @@ fn a_minimal_file_gives_the_defaults() {
     assert_eq!(config.interfaces, [interface("eth0", Mode::Auto)]);
     assert_eq!(config.default_policy, PolicyConfig::default());
     assert_eq!(config.metrics, Some("127.0.0.1:9798".parse().unwrap()));
-    let source = Source {
+    let source = SourceConfig {
         store: StateStore::Lru,
         ipv4_prefix: 32,
         ipv6_prefix: 64,
@@ -90,7 +90,7 @@ fn every_key_is_understood() {
         interface("eth1.100", Mode::Generic),
     ];
     assert_eq!(config.interfaces, interfaces);
-    let source = Source {
+    let source = SourceConfig {
         store: StateStore::Compact,
         ipv4_prefix: 24,
         ipv6_prefix: 56,
@@ -230,7 +230,7 @@ fn a_link_local_address_is_a_source_of_its_own_whatever_the_length() {
         ("2001:db8::1:2", "2001:db8::/64"),
         ("169.254.1.2", "169.254.1.2/32"),
     ] {
-        let around = Source::default().around(address.parse().unwrap());
+        let around = SourceConfig::default().around(address.parse().unwrap());
         assert_eq!(around, source.parse().unwrap(), "{address}");
     }
 }

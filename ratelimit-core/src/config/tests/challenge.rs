@@ -282,7 +282,7 @@ config.toml:11:1: unknown key `for` in [challenge.dns]
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"always\"\nwindow_scaling = true\n",
-        r#"config.toml:10:18: `window_scaling` is of method = "syncookie"
+        r#"config.toml:10:18: `window_scaling` needs method = "syncookie"
 10 | window_scaling = true
    |                  ^^^^ write that too, or remove it: by rst, listeners scale windows as ever"#,
     );

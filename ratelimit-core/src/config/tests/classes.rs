@@ -171,13 +171,13 @@ port = 53
 config.toml:9:24: the range `90-80` ends before it begins
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                        ^^^^^^^ write "80-90"
-config.toml:9:33: `http` is no port and no range of them
+config.toml:9:33: `http` is not a port or a range
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                 ^^^^^^ write for example 53 or "8000-8100"
-config.toml:9:41: `1-2-3` is no port and no range of them
+config.toml:9:41: `1-2-3` is not a port or a range
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                         ^^^^^^^ write for example 53 or "8000-8100"
-config.toml:9:50: `-1` is no port and no range of them
+config.toml:9:50: `-1` is not a port or a range
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                                  ^^ write for example 53 or "8000-8100"
 config.toml:9:54: `source_ports` is a fraction, not a string
@@ -301,7 +301,7 @@ config.toml:10:8: there is no DSCP 64: the last one is 63
 config.toml:11:8: there is no VLAN 4096: the last one is 4095
 11 | vlan = "4096"
    |        ^^^^^^ write a number from 0 to 4095
-config.toml:12:11: `100-` is no length of a packet and no range of them
+config.toml:12:11: `100-` is not a length of a packet or a range
 12 | length = ["100-"]
    |           ^^^^^^ write for example ["1400-65535"]
 config.toml:13:1: `length` names everything there is, so it says nothing

@@ -92,7 +92,7 @@ proptest! {
         }
     }
 
-    /// So whoever waits as long as it is told is served.
+    /// So a client that waits as long as it was told is served.
     #[test]
     fn the_amount_fits_after_the_time_that_is_told_and_not_before(
         requests in requests(), which in 0usize..4,

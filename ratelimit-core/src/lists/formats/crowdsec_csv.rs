@@ -31,8 +31,8 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
     };
     if row.len() != head.len() {
         let (fields, columns) = (row.len(), head.len());
-        let message = format!("the row has {fields} fields, and the head {columns}");
-        return reader.bad(line, message, "write as many as the head has");
+        let message = format!("the row has {fields} fields, the header {columns}");
+        return reader.bad(line, message, "write as many fields as the header has");
     }
     // An address may have colons, and no scope before it.
     let is_address = |text: &&str| text.parse::<IpAddr>().is_ok();

@@ -249,7 +249,7 @@ fn sample(text: &str, delimiter: u8) -> Vec<StringRecord> {
         .collect()
 }
 
-/// Which columns they are; `None` where the text is no table of addresses.
+/// Which columns they are; `None` where the text is not a table of addresses.
 fn find(text: &str, rows: &[StringRecord], delimiter: u8) -> Result<Option<Columns>, Problem> {
     let is_table = |row: &&StringRecord| {
         // A single column is a table only with a header.

@@ -88,7 +88,7 @@ pub fn read(reader: &mut Reader<'_>) {
                 let set = sets.get(listed).copied().unwrap_or_default();
                 add(entry, options, set, reader);
             }
-            _ if is_script && first != "ipset" => reader.skip("no command of ipset"),
+            _ if is_script && first != "ipset" => reader.skip("not an ipset command"),
             [other, ..] => reader.bad(
                 other,
                 format!("`{other}` is not an ipset command"),

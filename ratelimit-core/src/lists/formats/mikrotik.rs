@@ -52,7 +52,7 @@ fn read_line(first: &str, line: &str, reader: &mut Reader<'_>) {
         return;
     };
     let mut rule = Rule::default();
-    let mut entry = Entry::default();
+    let mut entry = Command::default();
     let (mut is_rule, mut is_disabled) = (false, false);
     for word in &words[at + 1..] {
         let word = word.trim_end_matches('}');
@@ -90,13 +90,13 @@ fn read_line(first: &str, line: &str, reader: &mut Reader<'_>) {
 
 /// An entry of a list of addresses.
 #[derive(Default)]
-struct Entry {
+struct Command {
     address: String,
     list: String,
     timeout: String,
 }
 
-impl Entry {
+impl Command {
     fn take(&self, line: &str, reason: &str, reader: &mut Reader<'_>) {
         let part = super::json::part(line, &self.address);
         reader.sets.begin(&self.list, reader.span(part), COMMAND);

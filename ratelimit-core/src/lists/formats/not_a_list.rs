@@ -147,7 +147,7 @@ pub fn by_json(text: &str, keys: &[String]) -> Option<Other> {
             "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
         ));
     }
-    // Whatever is longer is no message.
+    // Whatever is longer is not a message.
     if text.len() > 64 << 10 {
         return None;
     }

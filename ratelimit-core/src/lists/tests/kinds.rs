@@ -189,7 +189,7 @@ fn all_that_ipset_writes_and_restores_is_read() {
          ipset -A bad 192.0.2.2\n",
         Format::Ipset,
         "192.0.2.1\n192.0.2.2",
-        &[("no command of ipset", 1)],
+        &[("not an ipset command", 1)],
     );
     check(
         "<ipsets>\n\

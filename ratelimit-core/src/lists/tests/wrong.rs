@@ -150,8 +150,8 @@ fn bad_json_is_reported_where_it_is() {
 fn bad_rows_of_csv_are_reported() {
     first(
         "value,duration\n192.0.2.1\n",
-        "list:2:1: the row has 1 fields, and the head 2",
-        "as many as the head has",
+        "list:2:1: the row has 1 fields, the header 2",
+        "as many fields as the header has",
     );
     first(
         "value,duration\n,4h\n",

@@ -13,7 +13,7 @@ use ratelimit_core::{
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, Interface, PolicyConfig, Source, StateStore, tunnels},
+    config::{Config, Interface, PolicyConfig, SourceConfig, StateStore, tunnels},
     ip_family::IpFamily,
     keys::KeysConfig,
     limit::LimitSpec,
@@ -131,7 +131,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         |logs| logs,
     );
     lines.extend(logs.map(|change| format!("{change}; sliding logs reset")));
-    let of_sources = |config: &Config| Source {
+    let of_sources = |config: &Config| SourceConfig {
         tunnels: Tunnels::NONE,
         logs: 0,
         ..config.source.clone()
@@ -192,7 +192,7 @@ fn resets_usage_of([before, after]: [&Config; 2]) -> &'static str {
 
 /// A table of `compact` is kept if it is somewhat larger than needed, but not if it is much larger.
 fn unless_kept(both: [&Config; 2]) -> &'static str {
-    let [before, after] = both.map(|config| Source {
+    let [before, after] = both.map(|config| SourceConfig {
         tunnels: Tunnels::NONE,
         capacity: 0,
         ..config.source.clone()

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_core::config::{self, Config, ConfigError, File, Paths, Source};
+use ratelimit_core::config::{self, Config, ConfigError, File, Paths, SourceConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::control::persistence::state_file::StateFile;
@@ -140,7 +140,7 @@ impl LastGood {
 }
 
 /// Returns `[source]` of the last configuration that was in force with the files of this one.
-pub fn source_before(config: &Config) -> Option<Source> {
+pub fn source_before(config: &Config) -> Option<SourceConfig> {
     let (before, _) = last(&config.paths.state, config.files.first()?)?;
     Some(before.source)
 }

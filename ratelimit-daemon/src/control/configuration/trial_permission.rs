@@ -51,7 +51,7 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     let (keys, known) = (&after.keys, &before.keys);
     let opens = keys.listen.is_some();
     if opens && (keys.listen, &keys.trusted_proxies) != (known.listen, &known.trusted_proxies) {
-        return Some("another listen or trusted_proxies of [keys]".to_owned());
+        return Some("a different `listen` or `trusted_proxies` in [keys]".to_owned());
     }
     let is_known = |it: &&Interface| it.next.is_none() || before.interfaces.contains(it);
     if let Some(other) = after.interfaces.iter().find(|it| !is_known(it)) {
@@ -106,12 +106,12 @@ mod tests {
             (
                 "127.0.0.1:9180",
                 "0.0.0.0:9180",
-                "listen or trusted_proxies",
+                "`listen` or `trusted_proxies`",
             ),
             (
                 "\"127.0.0.1\"]",
                 "\"0.0.0.0/0\"]",
-                "trusted_proxies of [keys]",
+                "`trusted_proxies` in [keys]",
             ),
             ("bpf/own", "bpf/other", "`chain` of interface eth0"),
         ] {

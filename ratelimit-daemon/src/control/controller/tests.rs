@@ -63,7 +63,7 @@ use ratelimit_core::{
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
-        Snapshots, Source, StateStore,
+        Snapshots, SourceConfig, StateStore,
     },
     detection::Rules,
     intent::{Edit, Intent},
@@ -87,7 +87,7 @@ use crate::{
         queries,
         reports::rows,
     },
-    datapath::{Entry, Memory, Shared},
+    datapath::{EntryByGeneration, Memory, Shared},
     protected::Protected,
 };
 
@@ -592,7 +592,7 @@ fn config() -> Config {
             node: None,
             observe: false,
         }],
-        source: Source {
+        source: SourceConfig {
             store: StateStore::Lru,
             ipv4_prefix: 32,
             ipv6_prefix: 64,

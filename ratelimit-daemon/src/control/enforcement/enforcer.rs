@@ -21,7 +21,10 @@ use self::verify::Spare;
 use super::prefix_filters::PrefixFilterCounts;
 use crate::{
     control::reports::progress::Progress,
-    datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, ScanPosition},
+    datapath::{
+        self, Attachments, Datapath, DatapathError, DetectionTables, EntryByGeneration,
+        ScanPosition,
+    },
 };
 
 /// The owner of the datapath. It remembers the content of the tables, so a change writes only the
@@ -183,7 +186,7 @@ impl Enforcer {
         })
     }
 
-    fn take_entries(&mut self, entries: Vec<(Prefix, Entry)>) {
+    fn take_entries(&mut self, entries: Vec<(Prefix, EntryByGeneration)>) {
         let unsettled = entries.iter().filter(|(_, entry)| !entry.is_settled());
         self.unsettled = unsettled.map(|(prefix, _)| *prefix).collect();
         let entries = entries.into_iter();
@@ -203,7 +206,7 @@ impl Enforcer {
         for prefixes in self.unsettled.chunks(CHUNK) {
             let entries = prefixes.iter().filter_map(|prefix| {
                 let entry = self.entries.get(prefix)?;
-                Some((*prefix, Entry::both(*entry)))
+                Some((*prefix, EntryByGeneration::both(*entry)))
             });
             let entries: Vec<_> = entries.collect();
             self.datapath.set_entries(&entries)?;
@@ -482,7 +485,7 @@ impl Enforcer {
         for (prefix, entry) in changes {
             match (self.entry(prefix), entry) {
                 (before, Some(entry)) if before != Some(entry) => {
-                    present.push((prefix, Entry::both(entry)));
+                    present.push((prefix, EntryByGeneration::both(entry)));
                 }
                 (Some(_), None) => gone.push(prefix),
                 (Some(_), Some(_)) | (None, None | Some(_)) => {}
@@ -492,7 +495,7 @@ impl Enforcer {
         self.remove_all_entries(&gone)
     }
 
-    fn put_all(&mut self, present: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
+    fn put_all(&mut self, present: Vec<(Prefix, EntryByGeneration)>) -> datapath::Result<()> {
         let coming = present.iter().map(|(prefix, _)| *prefix);
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
@@ -513,7 +516,7 @@ impl Enforcer {
     }
 
     /// Writes entries that differ from the current ones, after updating the prefix-length filter.
-    fn put(&mut self, entries: &[(Prefix, Entry)]) -> datapath::Result<()> {
+    fn put(&mut self, entries: &[(Prefix, EntryByGeneration)]) -> datapath::Result<()> {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
@@ -522,7 +525,7 @@ impl Enforcer {
             }
         }
         // If this fails, some of them were written. All count as written, so that all are undone:
-        // removing a missing entry is no error.
+        // removing a missing entry is not an error.
         self.datapath.set_entries(entries)?;
         self.progress.advance(entries.len());
         Ok(())
@@ -530,7 +533,7 @@ impl Enforcer {
 
     /// Writes many entries. Merging them into a new tree is faster than inserting one by one, and
     /// the tree is full.
-    fn put_many(&mut self, mut entries: Vec<(Prefix, Entry)>) -> datapath::Result<()> {
+    fn put_many(&mut self, mut entries: Vec<(Prefix, EntryByGeneration)>) -> datapath::Result<()> {
         // A prefix with several changes occurs more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
@@ -560,9 +563,9 @@ impl Enforcer {
     fn take_away(&mut self, prefixes: &[Prefix]) -> datapath::Result<()> {
         if let Err(error) = self.datapath.remove_entries(prefixes) {
             // Some may be gone without the prefix-length filter having been updated.
-            let held = prefixes
-                .iter()
-                .filter_map(|prefix| Some((*prefix, Entry::both(self.entry(*prefix)?))));
+            let held = prefixes.iter().filter_map(|prefix| {
+                Some((*prefix, EntryByGeneration::both(self.entry(*prefix)?)))
+            });
             let held: Vec<_> = held.collect();
             self.datapath.set_entries(&held)?;
             return Err(error);

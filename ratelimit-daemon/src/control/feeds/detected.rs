@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{Detected, Instant, detected::Detection};
+use ratelimit_common::{Detected, Instant, detected::BanResult};
 use ratelimit_core::{
     api::{Changed, Refused},
     intent::{Edit, EntryRow, Offence},
@@ -90,7 +90,7 @@ impl Feed for Detections {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let datapath = state.enforcer.datapath();
         // Read the count first: a ban in between leads to another look.
-        let counted = datapath.tally()?.detections[Detection::Banned as usize];
+        let counted = datapath.tally()?.detections[BanResult::Banned as usize];
         let mut due = Due {
             counted,
             ..Due::default()

@@ -13,9 +13,9 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{
-        Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, InterfaceVerdict, LimitState,
-        Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView,
-        Unenforced, What,
+        Ban, Check, ClassVerdict, Covering, CoveringEntry, EntryCounter, InterfaceVerdict,
+        LimitState, Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops,
+        StrikesView, Unenforced, What,
     },
     config::tunnels,
     intent::{EntryRow, FOREVER, renewed},
@@ -431,8 +431,8 @@ fn deciding_rule(
 ) -> Option<Prefix> {
     let mut around = Prefix::from(address).supernets().rev();
     let mut allows = covering.iter().filter_map(|it| match &it.entry {
-        Entry::Allow(allow) => Some(allow.prefix),
-        Entry::Ban(_) | Entry::Policy { .. } => None,
+        CoveringEntry::Allow(allow) => Some(allow.prefix),
+        CoveringEntry::Ban(_) | CoveringEntry::Policy { .. } => None,
     });
     match verdict {
         Verdict::Pass(PassReason::Allowed) => allows.next(),
@@ -450,9 +450,9 @@ fn deciding_rule(
 fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
     let deciding = covering.iter().find(|entry| entry.decides)?;
     match &deciding.entry {
-        Entry::Allow(allow) => allow.until,
-        Entry::Ban(ban) => ban.until,
-        Entry::Policy { runtime, .. } => runtime.as_ref()?.until,
+        CoveringEntry::Allow(allow) => allow.until,
+        CoveringEntry::Ban(ban) => ban.until,
+        CoveringEntry::Policy { runtime, .. } => runtime.as_ref()?.until,
     }
 }
 

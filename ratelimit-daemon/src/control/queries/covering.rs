@@ -4,7 +4,7 @@ use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
-    api::{Allow, Ban, Covering, Entry, Origin, SeenDrops, What},
+    api::{Allow, Ban, Covering, CoveringEntry, Origin, SeenDrops, What},
     counter_slots::Owner,
     intent::renewed,
     lists::Action,
@@ -43,8 +43,8 @@ pub(crate) fn covering(
     let bans = bans_around(state, address, now);
     let entries = allows
         .into_iter()
-        .map(Entry::Allow)
-        .chain(bans.into_iter().map(Entry::Ban))
+        .map(CoveringEntry::Allow)
+        .chain(bans.into_iter().map(CoveringEntry::Ban))
         .chain(policies)
         .chain([default]);
     let mut covering: Vec<Covering> = entries
@@ -62,8 +62,8 @@ pub(crate) fn covering(
     covering
 }
 
-fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry {
-    Entry::Policy {
+fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> CoveringEntry {
+    CoveringEntry::Policy {
         runtime: limits::runtime_of(state, &policy),
         counter: state.policy_counter(&policy),
         policy,
@@ -71,8 +71,8 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
     }
 }
 
-/// The drops of a source that are kept, of all interfaces or of one, those that are alike but for
-/// their source port together. The last ones come first.
+/// Returns the kept drops of a source, of all interfaces or of one, the last first. Drops that
+/// differ in their source port only are one.
 pub(crate) fn last_drops(state: &State, source: Prefix, interface: Option<&str>) -> Vec<SeenDrops> {
     let mut seen: Vec<SeenDrops> = Vec::new();
     for event in state.reports.journal.drops() {
@@ -140,15 +140,15 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
 
 /// Whether a verdict comes from entries like this one. What prefixes around a source and the node
 /// share is in no table.
-fn is_of_verdict(entry: &Entry, verdict: Verdict) -> bool {
+fn is_of_verdict(entry: &CoveringEntry, verdict: Verdict) -> bool {
     match verdict {
-        Verdict::Pass(PassReason::Allowed) => matches!(entry, Entry::Allow(_)),
+        Verdict::Pass(PassReason::Allowed) => matches!(entry, CoveringEntry::Allow(_)),
         Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
-            matches!(entry, Entry::Ban(_))
+            matches!(entry, CoveringEntry::Ban(_))
         }
         Verdict::Drop(reason) | Verdict::Observe(reason) if reason.is_of_others() => false,
         Verdict::Pass(_) | Verdict::Drop(_) | Verdict::Observe(_) => {
-            matches!(entry, Entry::Policy { .. })
+            matches!(entry, CoveringEntry::Policy { .. })
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ratelimit_common::{Address, Ipv4, Ipv6, settings::OverBudget};
 use ratelimit_core::{
-    api::NewSourcesStatus, config::Source, ip_family::IpAddress, new_sources::NewSources,
+    api::NewSourcesStatus, config::SourceConfig, ip_family::IpAddress, new_sources::NewSources,
     prefix::Prefix,
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn reported_addresses(state: &State) -> ReportedAddresses {
 /// Maps the addresses of stored state to reported prefixes.
 #[derive(Clone, Debug)]
 pub struct ReportedAddresses {
-    source: Source,
+    source: SourceConfig,
     budget: Option<NewSources>,
 }
 

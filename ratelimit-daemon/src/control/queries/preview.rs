@@ -12,13 +12,13 @@ use ratelimit_common::{
     charge::{Refusal, Words},
     class::Property,
     decide,
-    detected::Detection,
+    detected::BanResult,
     interface::InterfaceRule,
     layout::POLICIES_MAX,
     lease::{self, node_key},
     list::Listed,
     new_sources::Newcomer,
-    node::{Node, Share},
+    node::{PooledLimits, Share},
     source::LogKey,
     source_limits,
     store::{InsertError, SourceWords, Store},
@@ -26,7 +26,7 @@ use ratelimit_common::{
     tables::FamilyTables,
 };
 use ratelimit_core::{
-    api::Packet, class::protocol, config::Source, ip_family::IpAddress, rules::Rules,
+    api::Packet, class::protocol, config::SourceConfig, ip_family::IpAddress, rules::Rules,
 };
 
 use crate::{
@@ -74,7 +74,7 @@ pub(super) fn preview(
     rules: &Rules,
     enforcer: &Enforcer,
     leased: &HashMap<LogKey, Policy>,
-    source: &Source,
+    source: &SourceConfig,
 ) -> (Verdict, Option<Refusal>) {
     let mut frame = frame(way.from, asked);
     put_destination(&mut frame, way);
@@ -150,7 +150,7 @@ struct Preview<'a> {
     /// The leases. The index of a lease here is added to the number of policies.
     leased: Vec<(&'a LogKey, &'a Policy)>,
     tables: &'a dyn SourceTables,
-    source: &'a Source,
+    source: &'a SourceConfig,
     way: Way,
     asked: Asked,
     now: Instant,
@@ -159,7 +159,7 @@ struct Preview<'a> {
 }
 
 impl Tables for Preview<'_> {
-    type Node<'a>
+    type PooledLimits<'a>
         = ReadOnlyNode<'a>
     where
         Self: 'a;
@@ -227,7 +227,7 @@ impl Tables for Preview<'_> {
         false
     }
 
-    fn count_detection(&self, _: Detection) {}
+    fn count_detection(&self, _: BanResult) {}
 
     fn count(&self, _: Family, _: Verdict, _: u32) {}
 }
@@ -446,7 +446,7 @@ impl Words for ReadOnly<'_> {
 /// The state of the node. The unspent shares of the CPUs are unknown and count as used.
 struct ReadOnlyNode<'a>(&'a Preview<'a>);
 
-impl<'a> Node for ReadOnlyNode<'a> {
+impl<'a> PooledLimits for ReadOnlyNode<'a> {
     type Words = ReadOnly<'a>;
 
     fn words(&self, policy: &Policy) -> Option<ReadOnly<'a>> {

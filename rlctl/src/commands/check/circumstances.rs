@@ -1,7 +1,7 @@
 //! Expiry, author, start and reason of a ban, an allow or runtime limits.
 
 use jiff::{Timestamp, Zoned};
-use ratelimit_core::api::{Ban, Entry, Origin};
+use ratelimit_core::api::{Ban, CoveringEntry, Origin};
 
 use crate::{output::printable, phrase};
 
@@ -26,23 +26,23 @@ impl<'a> Circumstances<'a> {
     }
 
     /// Returns those of an allow or of runtime limits; `None` if the configuration set it.
-    pub fn of_entry(entry: &'a Entry) -> Option<Self> {
+    pub fn of_entry(entry: &'a CoveringEntry) -> Option<Self> {
         match entry {
-            Entry::Allow(allow) if allow.origin == Origin::Manual => Some(Self {
+            CoveringEntry::Allow(allow) if allow.origin == Origin::Manual => Some(Self {
                 done: "allowed",
                 author: printable(allow.author.as_deref()?),
                 until: allow.until,
                 since: allow.since?,
                 reason: allow.reason.as_deref(),
             }),
-            Entry::Policy { runtime, .. } => runtime.as_ref().map(|runtime| Self {
+            CoveringEntry::Policy { runtime, .. } => runtime.as_ref().map(|runtime| Self {
                 done: "limited",
                 author: printable(&runtime.author),
                 until: runtime.until,
                 since: runtime.since,
                 reason: runtime.reason.as_deref(),
             }),
-            Entry::Allow(_) | Entry::Ban(_) => None,
+            CoveringEntry::Allow(_) | CoveringEntry::Ban(_) => None,
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Circumstances<'a> {
 }
 
 /// `, allowed by root, until 14:32:07: monitoring` for a runtime entry, otherwise nothing.
-pub fn aside(entry: &Entry, now: &Zoned) -> String {
+pub fn aside(entry: &CoveringEntry, now: &Zoned) -> String {
     let Some(entry) = Circumstances::of_entry(entry) else {
         return String::new();
     };

@@ -1,17 +1,17 @@
 //! The number of packets that matched the deciding entry.
 
-use ratelimit_core::api::{Allow, Ban, Entry};
+use ratelimit_core::api::{Allow, Ban, CoveringEntry};
 
 use crate::{output::printable, phrase};
 
 /// `counter: 12 packets, 720 bytes`; of a list by all its entries, of a policy by all its sources;
 /// nothing where that is not counted.
-pub fn sentence(entry: &Entry) -> Option<String> {
+pub fn sentence(entry: &CoveringEntry) -> Option<String> {
     let (counter, by) = match entry {
-        Entry::Allow(Allow {
+        CoveringEntry::Allow(Allow {
             origin, counter, ..
         })
-        | Entry::Ban(Ban {
+        | CoveringEntry::Ban(Ban {
             origin, counter, ..
         }) => {
             let by = origin
@@ -19,7 +19,7 @@ pub fn sentence(entry: &Entry) -> Option<String> {
                 .map(|name| format!(", by all entries of {}", printable(name)));
             (counter, by.unwrap_or_default())
         }
-        Entry::Policy {
+        CoveringEntry::Policy {
             policy, counter, ..
         } => {
             let by = format!(", by all sources under `{}`", printable(policy));

@@ -15,7 +15,7 @@ pub struct Finding {
     pub found: String,
     /// The consequence of a problem.
     pub why: Option<String>,
-    /// The command that mends it, where one does.
+    /// The command that fixes it, where one does.
     pub fix: Option<String>,
 }
 

@@ -18,7 +18,7 @@ pub enum Sort {
     /// Rate of admitted packets.
     Admitted,
     /// Their address.
-    Source,
+    SourceConfig,
 }
 
 /// The choices of the user.
@@ -68,8 +68,8 @@ impl Sort {
         match self {
             Self::Level => Self::Refused,
             Self::Refused => Self::Admitted,
-            Self::Admitted => Self::Source,
-            Self::Source => Self::Level,
+            Self::Admitted => Self::SourceConfig,
+            Self::SourceConfig => Self::Level,
         }
     }
 
@@ -100,7 +100,7 @@ impl Choice {
                 let rate = |row: &Row| row.admitted_per_second.unwrap_or_default();
                 rate(right).total_cmp(&rate(left))
             }),
-            Sort::Source => shown.sort_by_key(|row| row.source),
+            Sort::SourceConfig => shown.sort_by_key(|row| row.source),
         }
         shown
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_core::{
     api::{
-        Allow, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
+        Allow, Check, ClassVerdict, Covering, CoveringEntry, Dropped, Event, LimitState, Origin,
         PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, ShareView, SourceChallenge, What,
         WiderLimits,
     },
@@ -30,15 +30,15 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     (beneath.until, beneath.reason) = (None, None);
     beneath.origin = Origin::Crowdsec;
     let entry = |entry, decides| Covering { entry, decides };
-    let policy = |prefix: Option<&str>| Entry::Policy {
+    let policy = |prefix: Option<&str>| CoveringEntry::Policy {
         policy: "partner".to_owned(),
         prefix: prefix.map(|prefix| prefix.parse().unwrap()),
         runtime: None,
         counter: counter(70, 4200),
     };
     let covering = vec![
-        entry(Entry::Ban(ban.clone()), true),
-        entry(Entry::Ban(beneath), false),
+        entry(CoveringEntry::Ban(ban.clone()), true),
+        entry(CoveringEntry::Ban(beneath), false),
         entry(policy(Some("203.0.113.0/24")), false),
         entry(policy(None), false),
     ];
@@ -372,7 +372,7 @@ fn check_tells_of_a_source_that_no_packet_has() {
 fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
     let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let prefix = "192.0.2.0/24".parse().unwrap();
-    let allow = Entry::Allow(Allow {
+    let allow = CoveringEntry::Allow(Allow {
         prefix,
         until: Some(until),
         since: Some(since),
@@ -381,7 +381,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
         origin: Origin::Manual,
         counter: counter(7, 420),
     });
-    let limits = Entry::Policy {
+    let limits = CoveringEntry::Policy {
         policy: "192.0.2.0/24".to_owned(),
         prefix: Some(prefix),
         runtime: Some(RuntimeEntry {

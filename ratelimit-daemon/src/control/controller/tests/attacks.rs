@@ -1,4 +1,4 @@
-//! What becomes of attacks that were found.
+//! What happens to attacks that were found.
 
 use ratelimit_common::{
     Policy, Verification,
@@ -323,7 +323,7 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     let limited = texts(&lab, "198.51.100.7");
     assert_eq!(limited[..own.len()], own[..]);
     assert_eq!(limited[own.len()..], [further, lan]);
-    // A policy of its own holds on all interfaces.
+    // A policy of its own applies on all interfaces.
     assert_eq!(texts(&lab, "203.0.113.9"), [&limit(3).to_string(), further]);
 }
 

@@ -85,7 +85,7 @@ impl Lab {
     /// Replays all writes, and checks the clock of each limit after every step.
     fn is_never_too_coarse(&self) {
         let mut policies: BTreeMap<u32, Policy> = BTreeMap::new();
-        let mut entries: BTreeMap<Prefix, Entry> = BTreeMap::new();
+        let mut entries: BTreeMap<Prefix, EntryByGeneration> = BTreeMap::new();
         let mut settings = Settings::default();
         let mut coarse_steps = 0;
         for write in &self.memory().writes {

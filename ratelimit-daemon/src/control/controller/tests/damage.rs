@@ -314,7 +314,7 @@ fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// What entries say of bans and allows.
+/// The bans and allows of entries.
 fn listed(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, [Option<Instant>; 2]> {
     let said = |entry: &ListEntry| [entry.allowed_until(), entry.banned_until()];
     let said = entries.iter().map(|(prefix, entry)| (*prefix, said(entry)));
@@ -336,9 +336,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn in_both(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, Entry> {
+fn in_both(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, EntryByGeneration> {
     let entries = entries.iter();
     entries
-        .map(|(prefix, entry)| (*prefix, Entry::both(*entry)))
+        .map(|(prefix, entry)| (*prefix, EntryByGeneration::both(*entry)))
         .collect()
 }

@@ -1,6 +1,6 @@
-//! Bans that policies made in the kernel, and what becomes of them.
+//! Bans that policies made in the kernel, and what happens to them.
 
-use ratelimit_common::{Detected, detected::Detection};
+use ratelimit_common::{Detected, detected::BanResult};
 use ratelimit_core::ban::{BanSpec, Unverified};
 
 use super::*;
@@ -239,7 +239,7 @@ impl Lab {
         let ban = self.detected(at);
         let mut memory = self.memory();
         memory.detected.insert(source.parse().unwrap(), ban);
-        memory.tally.detections[Detection::Banned as usize] += 1;
+        memory.tally.detections[BanResult::Banned as usize] += 1;
     }
 
     /// Bans a source as the program does, and adopts the ban.

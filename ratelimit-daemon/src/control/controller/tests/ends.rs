@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use ratelimit_core::{
-    api::{Allow, Entry, RuntimeEntry, What},
+    api::{Allow, CoveringEntry, RuntimeEntry, What},
     intent::{Edit, EntryRow, FOREVER, LimitRow, Offence, Target},
 };
 use rusqlite::Connection;
@@ -270,13 +270,13 @@ fn check_tells_who_allowed_and_who_set_limits() {
     allow(&mut lab, "192.0.2.1", Some(LATER)).unwrap();
     limit_for(&mut lab, Some("192.0.2.0/24"), 77, Some(LATER)).unwrap();
     let check = lab.controller.check(IpAddr::from([192, 0, 2, 1])).unwrap();
-    let entries: Vec<Entry> = check.covering.into_iter().map(|it| it.entry).collect();
+    let entries: Vec<CoveringEntry> = check.covering.into_iter().map(|it| it.entry).collect();
     let [
-        Entry::Allow(allow),
-        Entry::Policy {
+        CoveringEntry::Allow(allow),
+        CoveringEntry::Policy {
             runtime: Some(set), ..
         },
-        Entry::Policy { runtime: None, .. },
+        CoveringEntry::Policy { runtime: None, .. },
     ] = &entries[..]
     else {
         panic!("{entries:?}");

@@ -156,7 +156,7 @@ impl Lab {
 /// Why changes are not kept.
 type Answer = Result<Vec<String>, Unanswered>;
 
-/// Bans an address for whoever holds the handle of a controller.
+/// Bans an address for any holder of a handle of a controller.
 async fn ban(handle: Handle, number: u8) -> Answer {
     let address = format!("192.0.2.{number}");
     let edit = super::ban(&address, Origin::Manual, FOREVER);

@@ -354,7 +354,7 @@ fn what_has_ended_is_reported_nowhere_from_that_moment_on() {
         assert_eq!(check.ban.map(|ban| ban.prefix), expected);
         let decides = check.covering.iter().find(|entry| entry.decides).unwrap();
         assert!(
-            !matches!(decides.entry, ratelimit_core::api::Entry::Allow(_)),
+            !matches!(decides.entry, ratelimit_core::api::CoveringEntry::Allow(_)),
             "{decides:?}"
         );
     }

@@ -22,14 +22,14 @@ const PROTECTED: [(&str, &str); 10] = [
 const LENGTHS_V4: [u8; 8] = [32, 31, 29, 24, 16, 8, 4, 0];
 const LENGTHS_V6: [u8; 8] = [128, 127, 64, 48, 32, 19, 8, 0];
 
-/// What becomes of a ban.
+/// What happens to a ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Outcome {
+enum Effect {
     /// It is refused, and nothing changes.
     Refused,
-    /// It holds, and stops at the protected address.
+    /// It applies, and stops at the protected address.
     Exemptions,
-    /// It holds for the protected address too.
+    /// It applies for the protected address too.
     Holds,
 }
 
@@ -122,25 +122,25 @@ fn a_protected_address_that_could_not_be_exempted_is_exempt_once_the_tables_have
 }
 
 /// The documented result.
-fn expected(requester: Requester, address: &str, length: u8) -> Outcome {
+fn expected(requester: Requester, address: &str, length: u8) -> Effect {
     let widest = if address.contains(':') { 19 } else { 8 };
     match requester {
-        _ if length == 0 => Outcome::Refused,
-        Requester::Operator { forced: true } => Outcome::Holds,
-        Requester::Operator { forced: false } | Requester::Detection => Outcome::Refused,
-        Requester::List { forced: true } => Outcome::Exemptions,
+        _ if length == 0 => Effect::Refused,
+        Requester::Operator { forced: true } => Effect::Holds,
+        Requester::Operator { forced: false } | Requester::Detection => Effect::Refused,
+        Requester::List { forced: true } => Effect::Exemptions,
         Requester::List { forced: false } | Requester::Other => {
             if length < widest {
-                Outcome::Refused
+                Effect::Refused
             } else {
-                Outcome::Exemptions
+                Effect::Exemptions
             }
         }
     }
 }
 
 /// What happens: the protected address passes or does not, and so does its neighbour in the prefix.
-fn outcome(requester: Requester, address: &str, length: u8) -> Outcome {
+fn outcome(requester: Requester, address: &str, length: u8) -> Effect {
     let mut lab = Lab::protecting(config(), protected());
     let own: IpAddr = address.parse().unwrap();
     let banned = Prefix::around(own, length).unwrap();
@@ -148,7 +148,7 @@ fn outcome(requester: Requester, address: &str, length: u8) -> Outcome {
     if ban(&mut lab, banned, requester).is_err() {
         assert_eq!(lab.entries(), before);
         assert_eq!(lab.action(own), "pass");
-        return Outcome::Refused;
+        return Effect::Refused;
     }
     let inside = neighbour(own);
     if banned.covers(inside.into()) && !protected().contains(inside.into()) {
@@ -161,8 +161,8 @@ fn outcome(requester: Requester, address: &str, length: u8) -> Outcome {
     }
     lab.restart();
     match lab.action(own).as_str() {
-        "drop" => Outcome::Holds,
-        _ => Outcome::Exemptions,
+        "drop" => Effect::Holds,
+        _ => Effect::Exemptions,
     }
 }
 
@@ -279,7 +279,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
     assert_eq!(check.rule, Some(prefix("198.51.100.1")));
     assert!(check.until.is_some(), "the ban of the list has no end");
     let deciding = check.covering.iter().find(|entry| entry.decides).unwrap();
-    let ratelimit_core::api::Entry::Ban(ban) = &deciding.entry else {
+    let ratelimit_core::api::CoveringEntry::Ban(ban) = &deciding.entry else {
         panic!("{deciding:?}");
     };
     assert_eq!(ban.origin, Origin::Forced);

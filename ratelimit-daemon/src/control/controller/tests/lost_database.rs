@@ -181,7 +181,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
 }
 
 impl Lab {
-    /// Starts a daemon over what the kernel holds, without a database.
+    /// Starts a daemon over the state of the kernel, without a database.
     fn lose_database(&mut self) {
         self.state.write_last();
         for name in ["state.db", "state.db-wal", "state.db-shm", "state.changes"] {

@@ -14,21 +14,21 @@ use crate::control::{Kind, Reconciliation};
 
 #[test]
 fn an_entry_that_somebody_took_out_is_put_back() {
-    check(Kind::Entry, 1, |memory| {
+    check(Kind::EntryByGeneration, 1, |memory| {
         memory.entries.remove(&prefix("192.0.2.1"));
     });
 }
 
 #[test]
 fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
-    check(Kind::Entry, 2, |memory| {
+    check(Kind::EntryByGeneration, 2, |memory| {
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
-            .insert(prefix("192.0.2.1"), Entry::both(entry));
+            .insert(prefix("192.0.2.1"), EntryByGeneration::both(entry));
         memory
             .entries
-            .insert(prefix("198.51.100.1"), Entry::both(entry));
+            .insert(prefix("198.51.100.1"), EntryByGeneration::both(entry));
     });
 }
 
@@ -118,7 +118,10 @@ fn what_cannot_be_put_right_is_reported_and_tried_again() {
         memory.entries_max = memory.entries.len();
     }
     lab.tick();
-    assert_eq!(lab.reconciliation().missing.0[Kind::Entry as usize], 1);
+    assert_eq!(
+        lab.reconciliation().missing.0[Kind::EntryByGeneration as usize],
+        1
+    );
     lab.memory().entries_max = 0;
     lab.tick();
     assert_eq!(lab.reconciliation().missing.sum(), 0);
@@ -135,7 +138,7 @@ fn of_a_long_list_what_is_taken_out_or_put_in_is_found_in_the_next_second() {
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
-            .insert(prefix("2001:db8::1"), Entry::both(entry));
+            .insert(prefix("2001:db8::1"), EntryByGeneration::both(entry));
     });
 }
 
@@ -147,14 +150,14 @@ fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_come
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
-            .insert(prefix("10.0.39.7"), Entry::both(entry));
+            .insert(prefix("10.0.39.7"), EntryByGeneration::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
         memory.entries.remove(&prefix("10.0.39.7"));
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
-            .insert(prefix("10.1.0.1"), Entry::both(entry));
+            .insert(prefix("10.1.0.1"), EntryByGeneration::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
         let word = memory
@@ -176,7 +179,7 @@ fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
-            .insert(prefix("10.1.0.1"), Entry::both(entry));
+            .insert(prefix("10.1.0.1"), EntryByGeneration::both(entry));
     });
 }
 
@@ -262,5 +265,8 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         (different, different)
     );
     assert_eq!(missing.sum(), 0);
-    assert_eq!(intended.0[Kind::Entry as usize], before.0.len() as u64);
+    assert_eq!(
+        intended.0[Kind::EntryByGeneration as usize],
+        before.0.len() as u64
+    );
 }

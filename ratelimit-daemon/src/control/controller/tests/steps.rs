@@ -171,7 +171,7 @@ type Verdicts = Vec<Vec<Verdict>>;
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) policies: BTreeMap<u32, Policy>,
-    entries: BTreeMap<Prefix, Entry>,
+    entries: BTreeMap<Prefix, EntryByGeneration>,
     settings: Settings,
     classes: ClassTables,
     switched: ByGeneration<Switched>,

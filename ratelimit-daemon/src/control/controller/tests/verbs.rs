@@ -86,7 +86,7 @@ impl Controller {
         while self.run(CompareOn) {}
     }
 
-    /// Compares all that the kernel holds with what is intended, and puts right what is different.
+    /// Compares everything in the kernel with what is intended, and repairs differences.
     pub(super) fn reconcile(&mut self) {
         self.comparisons.whole(&mut self.state, Extent::All);
     }

@@ -2,7 +2,7 @@
 
 use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
-    api::{BanChange, Entry, What},
+    api::{BanChange, CoveringEntry, What},
     limit::LimitSpec,
 };
 
@@ -175,9 +175,9 @@ fn check(lab: &Lab, expected: &[&str]) {
     let reported = check.covering.into_iter().map(|covering| {
         let decides = if covering.decides { "+" } else { "" };
         let entry = match covering.entry {
-            Entry::Allow(allow) => format!("allow {}", allow.prefix),
-            Entry::Ban(ban) => format!("ban {}", ban.prefix),
-            Entry::Policy { policy, .. } => format!("policy {policy}"),
+            CoveringEntry::Allow(allow) => format!("allow {}", allow.prefix),
+            CoveringEntry::Ban(ban) => format!("ban {}", ban.prefix),
+            CoveringEntry::Policy { policy, .. } => format!("policy {policy}"),
         };
         format!("{decides}{entry}")
     });

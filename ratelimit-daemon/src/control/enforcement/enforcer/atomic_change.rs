@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ratelimit_core::compile::Tables;
 
 use super::{
-    ByGeneration, Changes, Enforcer, Entry, Generation, IpFamily, Limit, ListEntry, Prefix, Region,
+    ByGeneration, Changes, Enforcer, EntryByGeneration, Generation, IpFamily, Limit, ListEntry,
+    Prefix, Region,
 };
 use crate::datapath;
 
@@ -35,9 +36,9 @@ pub(super) fn is_nested(changes: &Changes, held: &BTreeMap<Prefix, ListEntry>) -
 /// The entries of a change, with their values during it.
 struct Crossing {
     /// The values in both generations before the switch.
-    meanwhile: Vec<(Prefix, Entry)>,
+    meanwhile: Vec<(Prefix, EntryByGeneration)>,
     /// The values after the switch, in both generations.
-    present: Vec<(Prefix, Entry)>,
+    present: Vec<(Prefix, EntryByGeneration)>,
     /// The entries to remove after the switch.
     gone: Vec<Prefix>,
 }
@@ -74,10 +75,12 @@ impl Crossing {
             if held == entry.as_ref() {
                 continue;
             }
-            let entries = Entry::both(after(*prefix)).with(generation, before(*prefix));
+            let entries = EntryByGeneration::both(after(*prefix)).with(generation, before(*prefix));
             crossing.meanwhile.push((*prefix, entries));
             match entry {
-                Some(entry) => crossing.present.push((*prefix, Entry::both(*entry))),
+                Some(entry) => crossing
+                    .present
+                    .push((*prefix, EntryByGeneration::both(*entry))),
                 None => crossing.gone.push(*prefix),
             }
         }

@@ -10,7 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::Enforcer;
 use crate::{
     control::enforcement::prefix_filters::PrefixFilterCounts,
-    datapath::{self, Entry},
+    datapath::{self, EntryByGeneration},
 };
 
 const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
@@ -30,7 +30,7 @@ const POLICIES_AT_ONCE: u32 = 512;
 #[strum(serialize_all = "kebab-case")]
 pub enum Kind {
     /// Entries of the lists.
-    Entry,
+    EntryByGeneration,
     /// Policies.
     Policy,
     /// Elements of the class arrays.
@@ -112,7 +112,7 @@ impl Enforcer {
     /// Returns the size of the tables as they were written.
     pub fn written(&self) -> ByKind {
         let mut written = ByKind::default();
-        written.set(Kind::Entry, self.entries.len());
+        written.set(Kind::EntryByGeneration, self.entries.len());
         written.set(Kind::Policy, self.held.policies.len());
         written.set(
             Kind::Class,
@@ -170,7 +170,7 @@ impl Enforcer {
             // An entry that the prefix-length filter hides is ineffective.
             self.restore_prefix_filters()
         };
-        different.set(Kind::Entry, entries + words);
+        different.set(Kind::EntryByGeneration, entries + words);
         self.is_in_doubt = false;
         Ok(different)
     }
@@ -249,7 +249,7 @@ impl Enforcer {
         let mut entries = self.entries.range((behind, Bound::Unbounded));
         let (mut last, mut is_different) = (None, false);
         for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
-            is_different |= self.datapath.entry(*prefix)? != Some(Entry::both(*entry))
+            is_different |= self.datapath.entry(*prefix)? != Some(EntryByGeneration::both(*entry))
                 || !PrefixFilterCounts::admit(*prefix, &*self.datapath);
             last = Some(*prefix);
         }
@@ -263,9 +263,9 @@ impl Enforcer {
             return Ok((true, false));
         }
         let mut is_different = false;
-        let visit = &mut |prefix, entry: Entry| {
+        let visit = &mut |prefix, entry: EntryByGeneration| {
             let held = self.entries.get(&prefix);
-            is_different |= held.copied().map(Entry::both) != Some(entry)
+            is_different |= held.copied().map(EntryByGeneration::both) != Some(entry)
                 || !PrefixFilterCounts::admit(prefix, &*self.datapath);
         };
         let place = &self.scans[family as usize];
@@ -281,12 +281,12 @@ impl Enforcer {
         families.all(|family| self.datapath.count_entries(family).is_some())
     }
 
-    fn different_entries(&self, actual: &[(Prefix, Entry)]) -> usize {
+    fn different_entries(&self, actual: &[(Prefix, EntryByGeneration)]) -> usize {
         let (mut known, mut equal) = (0, 0);
         for (prefix, entry) in actual {
             if let Some(written) = self.entries.get(prefix) {
                 known += 1;
-                equal += usize::from(Entry::both(*written) == *entry);
+                equal += usize::from(EntryByGeneration::both(*written) == *entry);
             }
         }
         let missing = self.entries.len() - known;

@@ -129,7 +129,7 @@ pub const OTHERS: [Kind; 3] = [
 
 /// The file belongs to a newer version, or to one from before the first release.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it is of version {0}, made by another ratelimitd; this one knows {VERSION}")]
+#[error("it has version {0}, written by another ratelimitd; this one supports {VERSION}")]
 pub struct OtherVersion(u32);
 
 /// The value of SQLite's `application_id` from version 2 on: "rl", and the version. With it the

@@ -255,7 +255,7 @@ fn a_database_of_another_version_is_left_alone() {
         store.connection.execute_batch(&pragmas).unwrap();
         drop(store);
         let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
-        let said = format!("version {version}, made by another ratelimitd");
+        let said = format!("version {version}, written by another ratelimitd");
         assert!(
             error.contains("state.db") && error.contains(&said),
             "{error}"

@@ -7,7 +7,7 @@ use ratelimit_common::{Instant, Limit, Policy, Record, algorithm::Algorithm};
 use ratelimit_core::{
     ip_family::IpFamily,
     policies::Policies,
-    snapshot::{Entry, Header, Passage, Snapshot},
+    snapshot::{Header, Passage, SavedUsage, Snapshot},
 };
 
 use crate::{
@@ -100,9 +100,9 @@ struct Restoring<'a> {
 }
 
 impl Restoring<'_> {
-    fn add(&mut self, entry: Entry) -> anyhow::Result<()> {
+    fn add(&mut self, entry: SavedUsage) -> anyhow::Result<()> {
         match entry {
-            Entry::Words {
+            SavedUsage::Words {
                 group,
                 source,
                 record,
@@ -130,7 +130,7 @@ impl Restoring<'_> {
                     rows.clear();
                 }
             }
-            Entry::Total { scope, record } => {
+            SavedUsage::Total { scope, record } => {
                 let moved = self.moved(scope, &record);
                 if let Some((slot, record)) = moved.map(|(policy, record)| (policy.slot(), record))
                 {
@@ -138,7 +138,7 @@ impl Restoring<'_> {
                     self.datapath.set_total(slot, record)?;
                 }
             }
-            Entry::Log {
+            SavedUsage::Log {
                 scope,
                 limit,
                 source,
