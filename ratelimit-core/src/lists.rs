@@ -34,6 +34,8 @@ mod tests;
 mod typo;
 mod vetting;
 
+use std::borrow::Cow;
+
 use self::reader::Reader;
 pub use self::{
     acceptance::Acceptance,
@@ -73,6 +75,7 @@ pub const BYTES_MAX: usize = 256 << 20;
 pub fn read(source: ListText<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let text = String::from_utf8_lossy(source.bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let text = &normalized(text);
     let format = formats::guess(source.bytes, text).map_err(|(what, hint)| {
         let error = format!("{}: {what}", source.name);
         NoList { error, hint }
@@ -91,6 +94,18 @@ pub fn read(source: ListText<'_>, vetting: &Vetting) -> Result<Reading, NoList> 
         }
     };
     read_text(format, text, source, vetting)
+}
+
+/// Replaces the line ends of old Macs, and comments out the line in which Excel names its
+/// delimiter. No place in the text changes.
+fn normalized(text: &str) -> Cow<'_, str> {
+    if text.starts_with("sep=") {
+        text.replacen("sep=", "#ep=", 1).into()
+    } else if text.contains('\r') && !text.contains('\n') {
+        text.replace('\r', "\n").into()
+    } else {
+        text.into()
+    }
 }
 
 /// Reads a list in a known format.

@@ -62,7 +62,7 @@ pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
         if let Some(other) = not_a_list::by_line(first, text) {
             return Err(other);
         }
-        if csv::delimiter(text).is_some() {
+        if csv::delimiter(text).is_some() || format.is_none() && csv::is_table(text) {
             return Ok(Format::Csv);
         }
     }
@@ -94,6 +94,17 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
         Format::Rules => rules::read(reader),
         // It is no text: `geo` reads it.
         Format::Mmdb => {}
+    }
+    let is_of_lines = matches!(
+        format,
+        Format::Iptables | Format::Ufw | Format::MikroTik | Format::Rules | Format::WebServer
+    );
+    let text = reader.text().lines().filter(|_| is_of_lines);
+    for line in text
+        .map(words::uncommented)
+        .filter(|line| address::is_one(line, true))
+    {
+        rule::report_alone(line, reader);
     }
 }
 
@@ -220,7 +231,8 @@ fn is_head_of_crowdsec(line: &str) -> bool {
     let has = |all: &[&str]| names.iter().any(|name| all.contains(name));
     names.len() > 1
         && has(&["value", "ip"])
-        && has(&["duration", "expiration", "scope", "action", "scenario"])
+        && (has(&["duration", "expiration", "scope", "scenario"])
+            || has(&["action"]) && has(&["source"]))
 }
 
 #[cfg(test)]

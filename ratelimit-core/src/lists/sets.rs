@@ -39,6 +39,11 @@ impl Sets {
         }));
     }
 
+    /// Ends the current set. Further entries are of none.
+    pub fn end(&mut self) {
+        self.current = None;
+    }
+
     /// An entry of the current set.
     pub fn enter(&mut self, prefix: Prefix) {
         let family = usize::from(IpFamily::of(prefix.address()) == IpFamily::V6);

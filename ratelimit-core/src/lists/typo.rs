@@ -58,7 +58,9 @@ pub fn meant(text: &str) -> Option<Meant> {
         });
     }
     let fault = first?;
-    address::is_one(&clean, false).then_some(Meant { fault, clean })
+    // `[20/0]` of a route is not everything.
+    let is_meant = address::is_one(&clean, false) && !clean.ends_with("/0");
+    is_meant.then_some(Meant { fault, clean })
 }
 
 /// Returns the problem and a hint for a text without an obvious correction.

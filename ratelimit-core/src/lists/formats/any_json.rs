@@ -9,14 +9,17 @@ use std::{collections::HashMap, fmt};
 use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Error};
 
-use super::json;
+use super::{
+    csv, json,
+    rule::{has_address, lets_through},
+};
 use crate::lists::{
     address,
     reader::{Reader, Said},
 };
 
 /// Keys under which addresses are, in small letters and without `_` and `-`.
-const KEYS: [&str; 47] = [
+const KEYS: [&str; 48] = [
     "ip",
     "ips",
     "ipaddress",
@@ -64,11 +67,14 @@ const KEYS: [&str; 47] = [
     "remoteaddr",
     "remoteaddress",
     "blocklist",
+    "indicator",
 ];
 /// Maximum number of different keys to examine. With more, keys are addresses or names.
 const KEYS_MAX: usize = 10_000;
 /// The most keys that a note names.
 const SHOWN: usize = 6;
+
+const RANGES: &str = "write FIRST-LAST: jq -r '.[] | .first + \"-\" + .last' FILE | rlctl import -";
 
 /// The keys that lead to a text. Arrays between them do not count.
 #[derive(Default)]
@@ -77,6 +83,10 @@ struct Keys {
     by_name: HashMap<(usize, String), usize>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 struct Key {
     parent: usize,
     name: String,
@@ -85,6 +95,12 @@ struct Key {
     others: usize,
     is_array: bool,
     is_chosen: bool,
+    /// Whether an address has no length.
+    has_bare: bool,
+    /// Whether a number or a mask says how long one is.
+    is_mask: bool,
+    /// What says that some are let through.
+    lets_through: Option<String>,
 }
 
 /// Reads all addresses.
@@ -94,8 +110,13 @@ pub fn read(reader: &mut Reader<'_>) {
     let counted = walk(text, &mut keys, &mut |keys, key, value, is_array| {
         let key = &mut keys.all[key];
         key.is_array |= is_array;
-        if address::is_one(value, true) {
+        key.is_mask |= csv::is_mask(value);
+        if lets_through(value) && csv::ACTIONS.contains(&csv::name(&key.name).as_str()) {
+            key.lets_through = Some(value.to_owned());
+        }
+        if csv::address_of(value).is_some() || address::is_one(value, true) {
             key.addresses += 1;
+            key.has_bare |= !value.contains(['/', '-']);
         } else {
             key.others += 1;
         }
@@ -103,7 +124,8 @@ pub fn read(reader: &mut Reader<'_>) {
     if let Err(error) = counted {
         return json::report(text, &error, "write JSON", reader);
     }
-    if let Err((what, hint)) = keys.choose(reader.vetting().json_path.as_deref()) {
+    let path = reader.vetting().json_path.as_deref();
+    if let Err((what, hint)) = keys.choose(path).and_then(|()| keys.check(path)) {
         return reader.bad(text.trim().lines().next().unwrap_or_default(), what, hint);
     }
     reader.note(keys.note());
@@ -112,7 +134,11 @@ pub fn read(reader: &mut Reader<'_>) {
             return;
         }
         // A part of the text, unless it was written with escapes.
-        reader.take(value, value, Said::default());
+        match csv::address_of(value) {
+            Some(address) => reader.take(value, address, Said::default()),
+            None if !has_address(value) => reader.skip("of no address but something else"),
+            None => reader.take(value, value, Said::default()),
+        }
     });
     // It could be read before.
     drop(walked);
@@ -170,6 +196,9 @@ impl Keys {
             others: 0,
             is_array: false,
             is_chosen: false,
+            has_bare: false,
+            is_mask: false,
+            lets_through: None,
         });
         let index = self.all.len() - 1;
         self.by_name.insert((parent, name), index);
@@ -218,10 +247,53 @@ impl Keys {
                 Err(("there is no address in this JSON".to_owned(), HINT))
             }
             None if chosen.is_empty() => {
+                let names = |key: usize| csv::name(&self.all[key].name);
+                let mut names = with_addresses.iter().map(|key| names(*key));
+                if names.any(|name| csv::LASTS.contains(&name.as_str())) {
+                    return Err(("ranges are not read from JSON".to_owned(), RANGES));
+                }
                 let others = others.join(", ");
                 Err((format!("several keys have addresses: `{others}`"), HINT))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Finds what would be lost or banned by mistake if the chosen keys were read alone.
+    fn check(&self, path: Option<&str>) -> Result<(), (String, &'static str)> {
+        let beside = |key: usize, is_one: &dyn Fn(&Key) -> bool| {
+            let parent = self.all[key].parent;
+            self.all.iter().find(|it| it.parent == parent && is_one(it))
+        };
+        let is_named = |key: &Key, names: &[&str]| names.contains(&csv::name(&key.name).as_str());
+        let is_mask = |it: &Key| it.is_mask && is_named(it, &csv::MASKS);
+        let is_last = |it: &Key| it.addresses > 0 && is_named(it, &csv::LASTS);
+        for (index, key) in self.all.iter().enumerate().filter(|(_, key)| key.is_chosen) {
+            let name = &key.name;
+            if let Some(mask) = beside(index, &is_mask).filter(|_| key.has_bare) {
+                return Err((
+                    format!("the key `{}` has the lengths of `{name}`", mask.name),
+                    "write ADDRESS/LENGTH: jq -r '.[] | \"\\(.address)/\\(.length)\"' FILE | rlctl \
+                     import -",
+                ));
+            }
+            if is_named(key, &csv::FIRSTS) && beside(index, &is_last).is_some() {
+                return Err((
+                    format!("the key `{name}` has only the first of each range"),
+                    RANGES,
+                ));
+            }
+        }
+        let said = self
+            .all
+            .iter()
+            .find_map(|key| Some((&key.name, key.lets_through.as_ref()?)));
+        match said.filter(|_| path.is_none()) {
+            Some((name, value)) => Err((
+                format!("some of these are let through: `{name}` is `{value}`"),
+                "select the others with jq, or take all with --json-path KEY",
+            )),
+            None => Ok(()),
         }
     }
 
@@ -235,12 +307,28 @@ impl Keys {
         let all = self.with_addresses();
         let is_named = |key: &usize| {
             let name = self.all[*key].name.to_lowercase().replace(['_', '-'], "");
-            KEYS.contains(&name.as_str())
+            // `ipaddr4` and `ipaddr6`
+            let names = [name.as_str(), name.trim_end_matches(['4', '6'])];
+            names.iter().any(|name| KEYS.contains(name))
+        };
+        let lets_through = |key: &usize| {
+            let path = self.path(*key).join(".").to_lowercase();
+            let words = [
+                "allow",
+                "whitelist",
+                "safelist",
+                "trusted",
+                "except",
+                "exclu",
+                "permit",
+            ];
+            words.iter().any(|word| path.contains(word))
         };
         let is_chosen = |key: &usize| is_named(key) || self.all[*key].is_array;
         let chosen: Vec<usize> = all.iter().copied().filter(is_chosen).collect();
         match all.as_slice() {
             [_] => all,
+            _ if chosen.iter().any(lets_through) && !chosen.iter().all(lets_through) => Vec::new(),
             _ => chosen,
         }
     }
@@ -307,6 +395,20 @@ fn walk(text: &str, keys: &mut Keys, each: &mut Each<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// The addresses of a text that has several: in lines, as `OPNsense` writes them, or in a pattern
+/// of STIX, `[ipv4-addr:value = '192.0.2.1' OR ipv4-addr:value = '192.0.2.2']`.
+fn several(text: &str) -> Option<Vec<&str>> {
+    let is_pattern = text.starts_with('[') && text.contains("addr:value");
+    let all: Vec<&str> = if is_pattern {
+        text.split('\'').skip(1).step_by(2).collect()
+    } else {
+        let lines = text.split(['\n', ',']).map(str::trim);
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let is_several = is_pattern || all.len() > 1;
+    (is_several && all.iter().all(|it| address::is_one(it, true))).then_some(all)
+}
+
 struct Value<'w, 'e> {
     keys: &'w mut Keys,
     key: usize,
@@ -330,7 +432,12 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        (self.each)(self.keys, self.key, text.trim(), self.is_array);
+        match several(text) {
+            Some(all) => all
+                .iter()
+                .for_each(|it| (self.each)(self.keys, self.key, it, true)),
+            None => (self.each)(self.keys, self.key, text.trim(), self.is_array),
+        }
         Ok(())
     }
 
@@ -342,7 +449,8 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         Ok(())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.keys.all[self.key].is_mask |= number <= 128;
         Ok(())
     }
 

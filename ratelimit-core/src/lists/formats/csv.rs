@@ -3,16 +3,18 @@
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
+use super::rule::{has_address, lets_through};
 use crate::{
     diagnostic::Problem,
     lists::{
         address,
         reader::{Reader, Said},
+        typo,
     },
 };
 
 /// The names of columns with addresses, the best first. Spaces and signs in a name are `_`.
-const ADDRESSES: [&str; 33] = [
+const ADDRESSES: [&str; 41] = [
     "ip",
     "ip_address",
     "ipaddress",
@@ -46,8 +48,16 @@ const ADDRESSES: [&str; 33] = [
     "indicator",
     "ioc",
     "ioc_value",
+    "value",
+    "observable",
+    "ip4",
+    "ip6",
+    "ipv4_address",
+    "ipv6_address",
+    "ipv4_prefix",
+    "ipv6_prefix",
 ];
-const FIRSTS: [&str; 10] = [
+pub const FIRSTS: [&str; 10] = [
     "start",
     "start_ip",
     "startip",
@@ -59,7 +69,7 @@ const FIRSTS: [&str; 10] = [
     "low",
     "begin",
 ];
-const LASTS: [&str; 10] = [
+pub const LASTS: [&str; 10] = [
     "end",
     "end_ip",
     "endip",
@@ -94,12 +104,40 @@ const REASONS: [&str; 9] = [
     "tags",
     "name",
 ];
+/// Columns with the length of a prefix, or its mask.
+pub const MASKS: [&str; 10] = [
+    "mask",
+    "netmask",
+    "subnet_mask",
+    "masklen",
+    "mask_length",
+    "prefixlen",
+    "prefix_length",
+    "prefix",
+    "cidr",
+    "bits",
+];
+/// Columns that say what becomes of an address.
+pub const ACTIONS: [&str; 8] = [
+    "action",
+    "mode",
+    "verdict",
+    "decision",
+    "policy",
+    "classification",
+    "disposition",
+    "list_type",
+];
 /// The number of rows examined to find the column.
 const LOOKED_AT: usize = 50;
 
 /// Which columns are what.
 struct Columns {
     address: usize,
+    /// That of the addresses of the other family.
+    other: Option<usize>,
+    mask: Option<usize>,
+    action: Option<usize>,
     last: Option<usize>,
     count: Option<usize>,
     reason: Option<usize>,
@@ -182,20 +220,52 @@ fn chosen(columns: &Columns, head: &StringRecord) -> String {
         Some(name) => format!("`{name}`"),
         None => (index + 1).to_string(),
     };
-    match columns.last {
-        Some(last) => format!(
-            "ranges from column {} to column {}",
-            name(columns.address),
-            name(last)
-        ),
-        None => format!("addresses from column {}", name(columns.address)),
+    if let Some(last) = columns.last {
+        let (first, last) = (name(columns.address), name(last));
+        return format!("ranges from column {first} to column {last}");
     }
+    let all = [Some(columns.address), columns.other];
+    let all: Vec<String> = all.into_iter().flatten().map(name).collect();
+    format!("addresses from column {}", all.join(" and "))
 }
 
 fn take(line: &str, row: &StringRecord, columns: &Columns, reader: &mut Reader<'_>) {
     let cell = |index: usize| row.get(index).unwrap_or_default();
-    let written = cell(columns.address);
+    if columns
+        .action
+        .is_some_and(|action| lets_through(cell(action)))
+    {
+        return reader.skip("let through there");
+    }
+    let other = columns.other.map(cell).unwrap_or_default();
+    if other.is_empty() || !cell(columns.address).is_empty() {
+        take_cell(line, columns.address, row, columns, reader);
+    }
+    if !other.is_empty() {
+        take_cell(
+            line,
+            columns.other.unwrap_or_default(),
+            row,
+            columns,
+            reader,
+        );
+    }
+}
+
+fn take_cell(
+    line: &str,
+    column: usize,
+    row: &StringRecord,
+    columns: &Columns,
+    reader: &mut Reader<'_>,
+) {
+    let cell = |index: usize| row.get(index).unwrap_or_default();
+    let written = cell(column);
     let last = columns.last.map(cell);
+    let mask = columns
+        .mask
+        .map(cell)
+        .filter(|mask| is_mask(mask) && !written.contains('/'));
     let part = super::json::part(line, written);
     let said = Said {
         count: columns.count.and_then(|index| cell(index).parse().ok()),
@@ -205,10 +275,16 @@ fn take(line: &str, row: &StringRecord, columns: &Columns, reader: &mut Reader<'
     match last {
         Some(last) => reader.take(part, &format!("{written}-{last}"), said),
         None if written.is_empty() => reader.skip("without an address"),
+        None if mask.is_some() => {
+            let mask = mask.unwrap_or_default();
+            let masked = typo::masked(written, mask).map(|prefix| prefix.to_string());
+            let written = masked.unwrap_or_else(|| format!("{written}/{mask}"));
+            reader.take(part, &written, said);
+        }
         None => match address_of(written) {
             Some(address) => reader.take(part, address, said),
             // A table of indicators has names and hashes too.
-            None if columns.is_named && !super::rule::is_like_an_address(written) => {
+            None if columns.is_named && !has_address(written) => {
                 reader.skip("of no address but something else");
             }
             None => reader.take(part, written, said),
@@ -216,14 +292,20 @@ fn take(line: &str, row: &StringRecord, columns: &Columns, reader: &mut Reader<'
     }
 }
 
+/// Whether a cell is the length of a prefix, or its mask.
+pub fn is_mask(cell: &str) -> bool {
+    cell.parse().is_ok_and(|bits: u32| bits <= 128) || typo::masked("0.0.0.0", cell).is_some()
+}
+
 /// The address of a cell, which may have a port behind it.
-fn address_of(cell: &str) -> Option<&str> {
+pub fn address_of(cell: &str) -> Option<&str> {
     // A space before its quotes makes them part of it.
     let cell = cell.trim_matches('"');
     if address::is_one(cell, false) {
         return Some(cell);
     }
-    let (host, port) = cell.rsplit_once(':')?;
+    // MISP writes `192.0.2.1|443`.
+    let (host, port) = cell.rsplit_once([':', '|'])?;
     let host = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -281,10 +363,18 @@ fn find(text: &str, rows: &[StringRecord], delimiter: u8) -> Result<Option<Colum
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.filter(|cell| address_of(cell).is_some()).count()
     };
-    let all = |address, last| {
+    let all = |address: usize, last: Option<usize>| {
         let (count, reason) = (named(&COUNTS), named(&REASONS));
+        let is_of_v6 = |column: usize| head.get(column).is_some_and(|name| name.contains('6'));
+        let mut others = (0..head.len()).filter(|column| {
+            let name = head[*column].as_str();
+            ADDRESSES.contains(&name) && is_of_v6(*column) != is_of_v6(address)
+        });
         Ok(Some(Columns {
             address,
+            other: others.next().filter(|_| last.is_none()),
+            mask: named(&MASKS).filter(|mask| *mask != address),
+            action: named(&ACTIONS),
             last,
             count,
             reason,
@@ -310,19 +400,42 @@ fn find(text: &str, rows: &[StringRecord], delimiter: u8) -> Result<Option<Colum
     let columns: Vec<usize> = columns.collect();
     match columns.as_slice() {
         [] => Ok(None),
-        [column] => all(*column, None),
+        [column] => {
+            // `remoteip=192.0.2.1,192.0.2.2` is no table.
+            let hides = |cell: &str| {
+                let mut words = cell.split(['=', ' ']);
+                words.any(|word| address::is_one(word, true))
+            };
+            let has_more = |other: &usize| {
+                let mut cells = rows.iter().filter_map(|row| row.get(*other));
+                other != column && cells.any(hides)
+            };
+            match (0..first.len()).find(has_more) {
+                Some(other) => Err(both(*column.min(&other), *column.max(&other))),
+                None => all(*column, None),
+            }
+        }
         [start, end] if *end == start + 1 && first.len() > 2 && are_ranges(rows, *start) => {
             all(*start, Some(*end))
         }
-        [start, end, ..] => {
-            let (start, end) = (start + 1, end + 1);
-            let message = format!("the columns {start} and {end} both have addresses");
-            Err(Problem::new(
-                message,
-                "keep one of them, or write a head: ip, or start and end",
-            ))
-        }
+        [start, end, ..] => Err(both(*start, *end)),
     }
+}
+
+fn both(start: usize, end: usize) -> Problem {
+    let (start, end) = (start + 1, end + 1);
+    let message = format!("the columns {start} and {end} both have addresses");
+    let hint = "keep one of them, or write a head: ip, or start and end";
+    Problem::new(message, hint)
+}
+
+/// Whether a text has rows of as many columns, whatever is in them.
+pub fn is_table(text: &str) -> bool {
+    [b',', b';', b'\t', b'|'].into_iter().any(|delimiter| {
+        let rows = sample(text, delimiter);
+        let widths = rows.iter().map(StringRecord::len);
+        rows.len() > 1 && widths.min().is_some_and(|least| least > 2)
+    })
 }
 
 fn are_ranges(rows: &[StringRecord], start: usize) -> bool {
@@ -361,7 +474,7 @@ fn head_in_comment(text: &str, delimiter: u8, columns: usize) -> Option<StringRe
 }
 
 /// The name of a column, as the lists above have it.
-fn name(cell: &str) -> String {
+pub fn name(cell: &str) -> String {
     let cell = cell.trim_matches(['#', '"', ' ']).to_lowercase();
     cell.replace(|c: char| !c.is_alphanumeric(), "_")
 }

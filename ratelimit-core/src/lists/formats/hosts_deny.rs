@@ -19,9 +19,8 @@ pub fn is_one(line: &str) -> bool {
                 .all(|c| c.is_ascii_alphanumeric() || "._-@".contains(c))
     };
     let is_client = |word: &str| {
-        let is_word = ["ALL", "LOCAL", "KNOWN", "UNKNOWN", "PARANOID"].contains(&word);
         let is_named = word.starts_with(['.', '/', '@']) && !word.starts_with("//");
-        is_word || written(word).is_some() || is_named
+        is_word(word) || written(word).is_some() || is_named
     };
     let mut daemons = daemons
         .split([' ', ',', '\t'])
@@ -35,6 +34,11 @@ pub fn is_one(line: &str) -> bool {
         && clients
             .next()
             .is_some_and(|client| is_client(client) && !client.contains('-'))
+}
+
+/// Whether a client is a word that stands for many.
+fn is_word(client: &str) -> bool {
+    ["ALL", "LOCAL", "KNOWN", "UNKNOWN", "PARANOID"].contains(&client) || client.starts_with('.')
 }
 
 /// Reads all lines.
@@ -79,7 +83,9 @@ fn take(client: &str, daemons: &str, reader: &mut Reader<'_>) {
     match written(client) {
         Some(written) => reader.take(client, &written, said),
         None if client == "ALL" => reader.skip("of a rule without a source"),
-        None if is_name(client) || client.starts_with('.') => reader.skip("of a rule with a name"),
+        None if is_word(client) || is_name(client) && client.contains(['.', '@', '/']) => {
+            reader.skip("of a rule with a name");
+        }
         None => reader.take(client, client, said),
     }
 }

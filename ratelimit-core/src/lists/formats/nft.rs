@@ -1,6 +1,7 @@
 //! Sets of nft: `nft list set`, `nft list ruleset`, and input of `nft -f`. Elements are in
 //! `elements = { ... }` of a set, in `add element ... { ... }`, and in `define NAME = { ... }`.
-//! Rules and sets of other types are skipped.
+//! Sets of other types are skipped. Of rules, the sources are taken that are dropped whatever else
+//! the packets are.
 //!
 //! Input of `nft -f` has no JSON form, so both forms are read.
 
@@ -8,7 +9,7 @@ use std::iter::Peekable;
 
 use jiff::SignedDuration;
 
-use super::nft_tokens::Tokens;
+use super::{nft_tokens::Tokens, rule::Rule};
 use crate::{
     lists::reader::{Reader, Said},
     quantity,
@@ -23,8 +24,13 @@ pub fn read(reader: &mut Reader<'_>) {
     let mut words = Tokens::new(reader.text()).peekable();
     let mut name = "";
     let mut of_addresses = true;
+    let mut before: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
+        if matches!(word, "\n" | ";" | "{" | "}") {
+            before.clear();
+        }
         match word {
+            "saddr" => rule(&before, &mut words, reader),
             "set" | "map" => {
                 name = words.next().unwrap_or_default();
                 of_addresses = word == "set";
@@ -51,9 +57,40 @@ pub fn read(reader: &mut Reader<'_>) {
                 reader.sets.begin(name, reader.span(name), COMMAND);
                 elements(word, name, true, &mut words, reader);
             }
-            _ => {}
+            "\n" | ";" | "{" | "}" => {}
+            word => before.push(word),
         }
     }
+}
+
+/// Reads a rule from its source on: `ip saddr { 192.0.2.1, 192.0.2.2 } counter drop`, in a chain or
+/// after `add rule FAMILY TABLE CHAIN`.
+fn rule(before: &[&str], words: &mut Words<'_>, reader: &mut Reader<'_>) {
+    let mut rule = Rule {
+        has_conditions: !matches!(before, [_]) && before.iter().all(|word| *word != "rule"),
+        ..Rule::default()
+    };
+    if words.next_if_eq(&"{").is_some() {
+        let inner = std::iter::from_fn(|| words.next_if(|word| *word != "}"));
+        inner.for_each(|source| rule.add(source.trim_matches(['\n', ','])));
+        words.next();
+    } else if words.peek().is_some_and(|word| word.starts_with('@')) {
+        // The set has them.
+        return line(words).for_each(drop);
+    } else {
+        rule.add(words.next().unwrap_or_default());
+    }
+    let mut words = line(words);
+    while let Some(word) = words.next() {
+        match word {
+            "drop" | "reject" => rule.drops = true,
+            "counter" | "log" | "with" | "icmp" | "icmpx" | "tcp" | "reset" | "type" => {}
+            "packets" | "bytes" | "prefix" | "comment" => drop(words.next()),
+            word => rule.has_conditions |= !rule.drops || word == "!=",
+        }
+    }
+    reader.sets.end();
+    rule.take(reader);
 }
 
 /// The words up to the end of the line.

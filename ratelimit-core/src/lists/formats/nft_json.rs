@@ -27,6 +27,8 @@ struct Object<'t> {
     element: Option<Set<'t>>,
     #[serde(borrow)]
     add: Option<&'t RawValue>,
+    #[serde(borrow)]
+    rule: Option<&'t RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +98,12 @@ pub fn read(reader: &mut Reader<'_>) {
                 Some(inner) => object = inner,
                 None => continue,
             }
+        }
+        let names = object
+            .rule
+            .is_some_and(|rule| rule.get().contains("\"saddr\"") && !rule.get().contains("\"@"));
+        if names {
+            reader.skip("of a rule, not of a set");
         }
         if let Some(set) = object.set.or(object.element) {
             read_set(&set, reader);

@@ -39,6 +39,12 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
             "is compressed (bzip2)",
             "decompress it: bzcat FILE | rlctl import -",
         ),
+        [b'P', b'K', 3, 4, rest @ ..] if is_workbook(rest) => {
+            other("is a workbook of a spreadsheet", "save it as CSV")
+        }
+        [b'{', b'\\', b'r', b't', b'f', ..] => {
+            other("is RTF, of a word processor", "save it as plain text")
+        }
         [b'P', b'K', 3, 4, ..] => other(
             "is a zip archive",
             "unpack it: unzip -p FILE | rlctl import -",
@@ -50,6 +56,10 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => other(
             "is UTF-16",
             "convert it: iconv -f UTF-16 -t UTF-8 FILE | rlctl import -",
+        ),
+        [1..=255, 0, 1..=255, 0, ..] => other(
+            "is UTF-16",
+            "convert it: iconv -f UTF-16LE -t UTF-8 FILE | rlctl import -",
         ),
         [0xd4, 0xc3, 0xb2, 0xa1, ..]
         | [0xa1, 0xb2, 0xc3, 0xd4, ..]
@@ -73,6 +83,13 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
         }
         _ => None,
     }
+}
+
+/// Whether an archive has what Excel or `LibreOffice` puts first.
+fn is_workbook(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(256)];
+    let has = |name: &[u8]| start.windows(name.len()).any(|it| it == name);
+    has(b"[Content_Types].xml") || has(b"xl/") || has(b"opendocument.spreadsheet")
 }
 
 /// The mark before the metadata, which are the last 128 KiB at most.
@@ -166,7 +183,7 @@ fn is_table_of_crowdsec(line: &str, text: &str) -> bool {
         .get(..text.floor_char_boundary(8192))
         .unwrap_or(text)
         .to_lowercase();
-    is_frame && (start.contains("scope:value") || start.contains("reason"))
+    is_frame && (start.contains("scope:value") || start.contains("decisions"))
 }
 
 /// `0.0.0.0 example.net`

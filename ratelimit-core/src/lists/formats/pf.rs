@@ -53,6 +53,7 @@ pub fn read(reader: &mut Reader<'_>) {
             "table" => table(&mut words, reader),
             "block" | "pass" => rule(word == "block", &mut words, reader),
             "\n" => {}
+            word if address::is_one(word, true) => super::rule::report_alone(word, reader),
             // Another statement.
             _ => while words.next_if(|word| *word != "\n").is_some() {},
         }

@@ -99,6 +99,17 @@ fn read_line<'t>(
     };
     let rest = rest.trim_start();
     let second = rest.split([' ', '\t', ',']).next().unwrap_or_default();
+    // `sort | uniq -c` counts in front.
+    if let Ok(count) = first.parse()
+        && address::is_one(rest, true)
+    {
+        let said = Said {
+            count: Some(count),
+            ..said
+        };
+        reader.take(rest, rest, said);
+        return Ok(());
+    }
     if let Ok(count) = second.parse() {
         let said = Said {
             count: Some(count),
@@ -109,6 +120,9 @@ fn read_line<'t>(
     }
     if typo::meant(written).is_some() {
         return Err((written, address::not_an_address(written)));
+    }
+    if !address::is_one(first.trim_end_matches(','), true) {
+        return Err((first, address::not_an_address(first)));
     }
     if address::is_one(second, true) {
         return words(written, said, is_one_line, reader);

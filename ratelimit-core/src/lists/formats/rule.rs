@@ -57,12 +57,40 @@ impl<'t> Rule<'t> {
     }
 }
 
+/// Reports an address between rules, which would otherwise be lost.
+pub fn report_alone(address: &str, reader: &mut Reader<'_>) {
+    let hint = "write it like the other lines, or import it as a list of its own";
+    reader.bad(address, "this address is not part of a rule", hint);
+}
+
 /// Whether a source is a name of hosts, of a table or of an alias, and no address that is written
 /// wrong.
 pub fn is_name(source: &str) -> bool {
     let begins = source.trim_start_matches(['<', '$', '@', '.', '!', '(', '[', '+', '%', '/']);
     begins.starts_with(|c: char| c.is_ascii_alphabetic()) && !source.contains(':')
         || source.starts_with(['<', '$', '@', '/'])
+}
+
+/// Whether a text has an address in it, which is not the host of a URL.
+pub fn has_address(text: &str) -> bool {
+    let is_sign = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | ':' | '/');
+    let mut words = text.split(is_sign).map(|word| word.trim_end_matches('.'));
+    is_like_an_address(text) || !text.contains("://") && words.any(|it| address::is_one(it, true))
+}
+
+/// Whether what a tool does with an address is to let it through.
+pub fn lets_through(value: &str) -> bool {
+    let words = [
+        "allow",
+        "whitelist",
+        "allowlist",
+        "permit",
+        "accept",
+        "pass",
+        "benign",
+        "ignore",
+    ];
+    words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// Whether a word begins an address, right or wrong.

@@ -7,14 +7,24 @@
 //! blackhole 192.0.2.0/24                                                   ip route
 //! acl bad src 192.0.2.1 198.51.100.0/24                                    HAProxy
 //! rule family="ipv4" source address="192.0.2.1" drop                       firewalld
+//! route: 192.0.2.0/24                                                      RPSL, of registries
+//! ripencc|NL|ipv4|192.0.2.0|256|20100712|allocated                         registries
+//! ip prefix-list BAD seq 5 permit 192.0.2.0/24                             Cisco, FRR, bgpq4
+//! set policy-options prefix-list BAD 192.0.2.0/24                          Juniper, VyOS
+//! network-object host 192.0.2.1                                            Cisco
+//! access-control: 192.0.2.0/24 refuse                                      unbound
+//! add 100 deny ip from 192.0.2.1 to any                                    ipfw
 //! ExitAddress 192.0.2.1 2026-11-27 16:00:00                                Tor
 //! ```
 
+use std::net::Ipv4Addr;
+
 use super::{
     rule::{Rule, is_like_an_address},
-    words::{command, words},
+    words::{command, uncommented, words},
 };
 use crate::lists::{
+    address,
     reader::{Reader, Said},
     typo,
 };
@@ -24,22 +34,48 @@ pub fn is_one(line: &str) -> bool {
     let words = words(line);
     match words.as_slice() {
         ["alert" | "drop" | "reject" | "rejectsrc", ..] => line.contains(" -> "),
-        ["ExitNode" | "ExitAddress" | "access-list", _, ..]
-        | ["ip" | "ipv6", "access-list" | "route", ..]
+        [
+            "ExitNode" | "ExitAddress" | "access-list" | "object-group" | "network-object"
+            | "route:" | "route6:" | "inetnum:" | "inet6num:",
+            _,
+            ..,
+        ]
+        | ["ip" | "ipv6", "access-list" | "route" | "prefix-list", ..]
+        | ["no", "ip" | "ipv6", "prefix-list", ..]
+        | ["access-control:", _, _]
+        | ["add", _, "deny" | "allow", ..]
         | ["deny" | "permit", "ip" | "host" | "ipv6" | "any", _, ..]
         | [_, "deny" | "permit", "ip" | "host" | "ipv6", _, ..]
         | ["acl", _, "src", ..] => true,
         ["deny", source, mask] => typo::masked(source, mask).is_some(),
         ["blackhole" | "unreachable" | "prohibit", source, ..] => is_like_an_address(source),
         ["rule", ..] => line.contains("source address="),
+        ["set", .., source] => is_of_set(line) && is_like_an_address(source),
+        [_, ..] if allocated(line).is_some() => true,
         _ => false,
     }
+}
+
+/// Whether a command sets a list of Juniper or a group of `VyOS`.
+fn is_of_set(line: &str) -> bool {
+    line.contains(" prefix-list ") || line.contains("-group ")
+}
+
+/// The family, the first address, and the count or length of what a registry gave away.
+fn allocated(line: &str) -> Option<(&str, &str, &str)> {
+    let mut columns = line.split('|').skip(2);
+    let (family, start, count) = (columns.next()?, columns.next()?, columns.next()?);
+    matches!(family, "ipv4" | "ipv6").then_some((family, start, count))
 }
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
     for line in reader.text().lines().map(str::trim) {
-        if line.is_empty() || line.starts_with(['#', '!', ';']) {
+        if line.is_empty() || line.starts_with(['#', '!', ';', '%']) {
+            continue;
+        }
+        if let Some((family, start, count)) = allocated(line) {
+            registry(family, start, count, reader);
             continue;
         }
         read_line(line, reader);
@@ -58,6 +94,7 @@ fn read_line(line: &str, reader: &mut Reader<'_>) {
             cisco(rest, reader);
         }
         ("deny" | "permit", _) => cisco(&words, reader),
+        (_, [_, _, "from", ..]) => ipfw(rest, reader),
         (_, ["deny" | "permit", ..]) => cisco(rest, reader),
         ("ip" | "ipv6", ["route", "add" | "replace", rest @ ..]) => route(rest, reader),
         ("ip" | "ipv6", ["route", rest @ ..]) => cisco_route(rest, reader),
@@ -72,8 +109,72 @@ fn read_line(line: &str, reader: &mut Reader<'_>) {
             rule.take(reader);
         }
         ("rule", _) => rich(&words, reader),
+        ("route:" | "route6:" | "inetnum:" | "inet6num:", _) => {
+            let written = line.split_once(':').map_or(line, |(_, rest)| rest);
+            let written = uncommented(written);
+            reader.take(written, written, Said::default());
+        }
+        (
+            "ip" | "ipv6",
+            ["prefix-list", _, "seq", _, rest @ ..] | ["prefix-list", _, rest @ ..],
+        ) => match rest {
+            ["permit", source, ..] => reader.take(source, source, Said::default()),
+            _ => reader.skip("of a rule that does not drop"),
+        },
+        ("set", [.., source]) if is_of_set(line) => reader.take(source, source, Said::default()),
+        ("network-object", ["host", source] | [source]) => {
+            reader.take(source, source, Said::default());
+        }
+        ("network-object", [source, mask]) => {
+            let network = typo::masked(source, mask).map(|it| it.to_string());
+            reader.take(line, network.as_deref().unwrap_or(line), Said::default());
+        }
+        ("access-control:", [source, action]) => {
+            let mut rule = Rule {
+                drops: action.starts_with("deny") || action.starts_with("refuse"),
+                ..Rule::default()
+            };
+            rule.add(source);
+            rule.take(reader);
+        }
+        ("add", [_, rest @ ..]) => ipfw(rest, reader),
+        _ if words.iter().any(|word| address::is_one(word, true)) => reader.skip("of another line"),
         _ => {}
     }
+}
+
+/// `ipv4` with a number of addresses, or `ipv6` with the length of a prefix. A summary has `*`.
+fn registry(family: &str, start: &str, count: &str, reader: &mut Reader<'_>) {
+    if start == "*" {
+        return;
+    }
+    let last = start.parse().ok().zip(count.parse().ok());
+    let last = last.and_then(|(start, count): (Ipv4Addr, u32)| {
+        start.to_bits().checked_add(count.checked_sub(1)?)
+    });
+    match last {
+        Some(last) if family == "ipv4" => {
+            let range = format!("{start}-{}", Ipv4Addr::from_bits(last));
+            reader.take(start, &range, Said::default());
+        }
+        _ => reader.take(start, &format!("{start}/{count}"), Said::default()),
+    }
+}
+
+/// `deny ip from 192.0.2.1 to any [in]`
+fn ipfw(words: &[&str], reader: &mut Reader<'_>) {
+    let mut rule = Rule::default();
+    match words {
+        [action, protocol, "from", source, "to", rest @ ..] => {
+            rule.drops = matches!(*action, "deny" | "drop" | "reject" | "unreach");
+            let is_all =
+                matches!(*protocol, "ip" | "all") && matches!(rest, ["any"] | ["any", "in"]);
+            rule.has_conditions = !is_all;
+            rule.add(source);
+        }
+        _ => rule.has_conditions = true,
+    }
+    rule.take(reader);
 }
 
 /// `drop ip [192.0.2.0/24,198.51.100.7] any -> $HOME_NET any (msg:"why"; sid:1;)`

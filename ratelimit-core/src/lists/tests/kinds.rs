@@ -853,6 +853,9 @@ fn what_is_no_list_is_named() {
            | ID | SOURCE | SCOPE:VALUE | REASON |\n",
             "is the table that cscli shows to people",
         ),
+        (b"1\09\0", "is UTF-16"),
+        (b"{\\rtf1\\ansi 192.0.2.1", "is RTF"),
+        (b"PK\x03\x04\x14\0[Content_Types].xml", "is a workbook"),
         (
             b"Status\n\
            |- Number of jail:\t1\n\
@@ -891,4 +894,198 @@ fn sets_with_many_names_are_read_once() {
         bad.to_string()
             .contains("there is a second set, `set1`, after `set0`")
     );
+}
+
+const OTHER: &str = "of no address but something else";
+
+/// Each was read in part, or as something else.
+#[test]
+fn tables_lose_no_address() {
+    let both = "192.0.2.1\n2001:db8::1\n2001:db8::2";
+    for (text, expected, skipped) in [
+        (
+            "ip,ipv6\n192.0.2.1,2001:db8::1\n,2001:db8::2\n",
+            both,
+            &[][..],
+        ),
+        (
+            "network,netmask\n192.0.2.0,255.255.255.0\n",
+            "192.0.2.0/24",
+            &[],
+        ),
+        ("ip,bits\n192.0.2.0,25\n", "192.0.2.0/25", &[]),
+        ("sep=;\r\nIP;Grund\r\n192.0.2.1;a\r\n", "192.0.2.1", &[]),
+        (
+            "ip,action\n192.0.2.1,block\n192.0.2.2,allow\n",
+            "192.0.2.1",
+            &[("let through there", 1)],
+        ),
+        (
+            "| IP | Why |\n|----|-----|\n| 192.0.2.1 | a |\n",
+            "192.0.2.1",
+            &[(OTHER, 1)],
+        ),
+        (
+            "id,type,value\n1,ip-src,192.0.2.1\n2,ip-dst|port,192.0.2.2|443\n3,domain,a.example\n",
+            "192.0.2.1\n192.0.2.2",
+            &[(OTHER, 1)],
+        ),
+    ] {
+        check(text, Format::Csv, expected, skipped);
+    }
+    check(
+        "192.0.2.1\r192.0.2.2\r",
+        Format::Plain,
+        "192.0.2.1\n192.0.2.2",
+        &[],
+    );
+    check(
+        "     12 192.0.2.1\n      3 192.0.2.2\n",
+        Format::Plain,
+        "192.0.2.1\n192.0.2.2",
+        &[],
+    );
+}
+
+#[test]
+fn indicators_and_exports_in_json_are_read() {
+    for (text, expected, skipped) in [
+        (
+            r#"[{"pattern":"[ipv4-addr:value = '192.0.2.1' OR ipv6-addr:value = '2001:db8::/32']"},
+              {"pattern":"[domain-name:value = 'a.example']"}]"#,
+            "192.0.2.1\n2001:db8::/32",
+            &[(OTHER, 1)][..],
+        ),
+        (
+            r#"{"Attribute":[{"type":"ip-src","value":"192.0.2.1"},
+              {"type":"domain","value":"a.example"},{"value":"192.0.2.2|443"}]}"#,
+            "192.0.2.1\n192.0.2.2",
+            &[(OTHER, 1)],
+        ),
+        (
+            r#"{"alias":{"a":{"content":"192.0.2.1\n198.51.100.0/25","description":"x"}}}"#,
+            "192.0.2.1\n198.51.100.0/25",
+            &[],
+        ),
+        (
+            r#"{"data":[{"name":"x","ipaddr4":"192.0.2.1","ipaddr6":"2001:db8::1"}]}"#,
+            "192.0.2.1\n2001:db8::1",
+            &[],
+        ),
+    ] {
+        check(text, Format::Json, expected, skipped);
+    }
+}
+
+#[test]
+fn prefixes_of_registries_and_routers_are_read() {
+    for (text, expected, skipped) in [
+        (
+            "route:   192.0.2.0/24\ndescr:   a\n\ninet6num:  2001:db8::/32\n",
+            "192.0.2.0/24\n2001:db8::/32",
+            &[][..],
+        ),
+        (
+            "2|ripencc|1|3|1|1|+0\nripencc|*|ipv4|*|1|summary\n\
+             ripencc|NL|ipv4|192.0.2.0|192|1|allocated\n\
+             ripencc|NL|ipv6|2001:db8::|32|1|allocated\n",
+            "192.0.2.0/25\n192.0.2.128/26\n2001:db8::/32",
+            &[],
+        ),
+        (
+            "no ip prefix-list A\nip prefix-list A seq 5 permit 192.0.2.0/24 le 32\n\
+             ip prefix-list A deny 198.51.100.0/24\n",
+            "192.0.2.0/24",
+            &[(NO_DROP, 1)],
+        ),
+        (
+            "set policy-options prefix-list A 192.0.2.0/24\n",
+            "192.0.2.0/24",
+            &[],
+        ),
+        (
+            "object-group network A\n network-object host 192.0.2.1\n \
+             network-object 198.51.100.0 255.255.255.0\n",
+            "192.0.2.1\n198.51.100.0/24",
+            &[],
+        ),
+        (
+            "access-control: 192.0.2.1 refuse\naccess-control: 192.0.2.2 allow\n",
+            "192.0.2.1",
+            &[(NO_DROP, 1)],
+        ),
+        (
+            "add 100 deny ip from 192.0.2.1 to any\n00200 deny tcp from 192.0.2.2 to any\n",
+            "192.0.2.1",
+            &[(CONDITIONS, 1)],
+        ),
+        (
+            "blackhole 192.0.2.0/24\n198.51.100.0/24 dev eth1 src 198.51.100.1\n",
+            "192.0.2.0/24",
+            &[("of another line", 1)],
+        ),
+    ] {
+        check(text, Format::Rules, expected, skipped);
+    }
+    check(
+        "table inet f {\n\tset good {\n\t\ttype ipv4_addr\n\t\telements = { 192.0.2.1 }\n\t}\n\
+         \tchain input {\n\t\tip saddr { 192.0.2.2, 192.0.2.3 } counter packets 0 bytes 0 drop\n\
+         \t\tip saddr @good drop\n\t\tip saddr 192.0.2.4 tcp dport 22 drop\n\
+         \t\tiifname \"a\" ip saddr 192.0.2.5 drop\n\t\tip saddr != 192.0.2.6 drop\n\t}\n}\n\
+         add rule inet f input ip saddr 192.0.2.7 drop\n",
+        Format::Nft,
+        "192.0.2.1\n192.0.2.2\n192.0.2.3\n192.0.2.7",
+        &[(CONDITIONS, 3)],
+    );
+}
+
+#[test]
+fn what_would_be_lost_or_banned_by_mistake_is_refused() {
+    for (text, expected) in [
+        (
+            r#"[{"address":"192.0.2.0","mask":24}]"#,
+            "the key `mask` has the lengths of `address`",
+        ),
+        (
+            r#"[{"start":"192.0.2.0","end":"192.0.2.9"}]"#,
+            "ranges are not read from JSON",
+        ),
+        (
+            r#"[{"ip":"192.0.2.1","mode":"block"},{"ip":"192.0.2.2","mode":"whitelist"}]"#,
+            "some of these are let through: `mode` is `whitelist`",
+        ),
+        (
+            r#"{"blacklist":["192.0.2.1"],"whitelist":["192.0.2.2"]}"#,
+            "several keys have addresses: `blacklist, whitelist`",
+        ),
+        (
+            "rule remoteip=192.0.2.1,192.0.2.2\n",
+            "`rule` is not an address",
+        ),
+        (
+            "a=192.0.2.1,192.0.2.2,x\nb=192.0.2.3,192.0.2.4,y\n",
+            "the columns 1 and 2 both have",
+        ),
+        (
+            "-A INPUT -s 192.0.2.1 -j DROP\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        (
+            "deny 192.0.2.1;\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        (
+            "block in from 192.0.2.1\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        ("Connect:192.0.2.1 OK\n", "`OK` is not an address"),
+        ("1,b,c\n2,d,e\n", "no column has addresses"),
+        (
+            "S>* 192.0.2.0/24 [1/0] unreachable\n",
+            "`S>*` is not an address",
+        ),
+    ] {
+        let bad = read_text(text).unwrap().bad.to_string();
+        assert!(bad.contains(expected), "{text}\n{bad}");
+    }
 }
