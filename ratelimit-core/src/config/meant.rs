@@ -3,12 +3,13 @@
 /// Units behind a number of packets, without regard to case.
 const MULTIPLES: [(&str, u64); 3] = [("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000)];
 
-/// The integer that is meant by `"5000"`, `"5k"`, `1e6`, `"1.5M"`, `"/16"` or `"5,000"`; `None`
-/// where that is not clear.
+/// The integer that is meant by `"5000"`, `"5k"`, `1e6`, `"1.5M"`, `"/16"`, `"100/s"` or
+/// `"5,000"`; `None` where that is not clear.
 pub fn integer(text: &str) -> Option<String> {
     let text = text.trim().trim_start_matches('/');
     let text = text.replace(['_', '\u{a0}', ' '], "");
     let text = text.strip_suffix("pps").unwrap_or(&text);
+    let text = text.split_once('/').map_or(text, |(number, _)| number);
     let number = match text.split(',').collect::<Vec<_>>()[..] {
         [first, ref groups @ ..] if groups.iter().all(|it| it.len() == 3) => {
             first.to_owned() + &groups.concat()
@@ -60,6 +61,7 @@ mod tests {
             ("5,000", "5000"),
             ("1 000 000", "1000000"),
             ("500pps", "500"),
+            ("100/s", "100"),
         ] {
             assert_eq!(integer(text).as_deref(), Some(meant), "{text}");
         }
