@@ -310,6 +310,58 @@ fn a_start_with_other_tables_and_a_chain_that_is_missing_enforces_the_new_rules(
     assert!(status.contains(&gone) && !is_told(&service), "{status}");
 }
 
+/// A program for frames of several buffers cannot call one for frames in one buffer, and ours is
+/// not replaced without what it calls. The rules change as far as its tables are known.
+#[test]
+fn a_change_to_jumbo_frames_waits_for_the_pin_of_the_next_program() {
+    require_root!();
+    let next = Pin::answering(Answer::Return, false).unwrap();
+    let lab = lab();
+    let mut service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    std::fs::remove_file(next.path()).unwrap();
+    let refused = format!("[policy.refused]\nsources = [\"{FILTERED}\"]\naction = \"drop\"\n");
+    let expect = |step: &str, sources: [Ipv4Addr; 3], fates: [Fate; 3]| {
+        assert_eq!(sources.map(|it| fate(&lab, it)), fates, "{step}");
+    };
+    let reports = |service: &Service, part: &str| {
+        service.wait_until(part, || {
+            service.rlctl(&["status"]).unwrap().stdout.contains(part)
+        });
+    };
+    let jumbo = with_next(&next, &format!("jumbo = true\n{refused}"));
+    service.configure(&jumbo).unwrap();
+    service.rlctl(&["reload"]).unwrap();
+    let enforced = [Fate::Dropped, Fate::Dropped, Fate::Returned];
+    let gone = format!("there is no program at {}", next.text());
+    expect("a reload", [BANNED, FILTERED, FREE], enforced);
+    reports(&service, &gone);
+    reports(&service, "the program of before is called on");
+    for signal in ["-TERM", "-KILL"] {
+        service.stop(signal).unwrap();
+        service.start().unwrap();
+        expect(signal, [BANNED, FILTERED, FREE], enforced);
+        reports(&service, &gone);
+    }
+    // Nothing reaches the program of before if the tables are others, which is a failure.
+    service.stop("-KILL").unwrap();
+    let other = format!("{jumbo}[source]\nstore = \"compact\"\n");
+    service.configure(&other).unwrap();
+    service.start().unwrap();
+    expect("other tables", [BANNED, FILTERED, FREE], enforced);
+    let behind = "the previous program continues with the previous rules";
+    reports(&service, behind);
+    reports(&service, &gone);
+    // Only a program for frames of several buffers can call this one.
+    let again = Pin::answering(Answer::Return, true).unwrap();
+    std::fs::rename(again.path(), next.path()).unwrap();
+    service.wait_until("the pin is taken", || {
+        !service.rlctl(&["status"]).unwrap().stdout.contains(behind)
+    });
+    service.rlctl_ok(&["ban", &ALSO.to_string()]).unwrap();
+    expect("with the pin", [ALSO, FILTERED, FREE], enforced);
+}
+
 /// As an operator does with another version of that program.
 #[test]
 fn a_program_pinned_again_is_called_from_then_on() {
