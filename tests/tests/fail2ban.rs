@@ -11,6 +11,7 @@ use ratelimit_tests::{
 const TOML: &str = "[policy.default]\nlimits = []\n";
 const V4: &str = "203.0.113.9";
 const V6: &str = "2001:db8::9";
+const BESIDE: &str = "2001:db8::77";
 
 #[test]
 fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
@@ -21,11 +22,13 @@ fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
     assert!(passes(&lab, V4) && passes(&lab, V6));
     fail2ban.failure("web", V4).unwrap();
     fail2ban.failure("web", V6).unwrap();
-    let are_dropped = |_: &Fail2ban| Ok(!passes(&lab, V4) && !passes(&lab, V6));
+    // An address of IPv6 stands for its source, also when it is unbanned.
+    let are_dropped =
+        |_: &Fail2ban| Ok(!passes(&lab, V4) && !passes(&lab, V6) && !passes(&lab, BESIDE));
     fail2ban.wait_for("the bans", are_dropped).unwrap();
     let is_unbanned = |it: &Fail2ban| Ok(it.log().matches("[web] Unban").count() == 2);
     fail2ban.wait_for("the unbans", is_unbanned).unwrap();
-    let is_over = |_: &Fail2ban| Ok(passes(&lab, V4) && passes(&lab, V6));
+    let is_over = |_: &Fail2ban| Ok(passes(&lab, V4) && passes(&lab, V6) && passes(&lab, BESIDE));
     fail2ban.wait_for("the end", is_over).unwrap();
     assert!(bans(&service).is_empty());
     check_log(&fail2ban);
@@ -45,6 +48,7 @@ fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
     assert_eq!(before[0].origin, Origin::program("fail2ban/web"));
     assert_eq!(before[0].reason.as_deref(), Some("fail2ban web"));
     assert_eq!(before[1].until, None);
+    assert_eq!(before[1].prefix.to_string(), "2001:db8::/64");
 
     fail2ban.stop().unwrap();
     assert!(!passes(&lab, V4) && !passes(&lab, V6));
