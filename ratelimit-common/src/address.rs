@@ -86,10 +86,6 @@ pub trait Address: Copy + Eq + 'static {
     /// The first `bits` bits of `self`, and the others 0.
     fn prefix(self, bits: u8) -> Self;
 
-    /// The first bits of `self`, with the others 0: `longest` bits, minus the position of the only
-    /// bit of `fewer`. This needs no loop to find the position.
-    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self;
-
     /// Maps the first `bits` bits, at most 64, to a number below 2^`width`. Adjacent prefixes have
     /// different numbers. For IPv4 with `bits` equal to `width`, all prefixes do.
     fn region(self, bits: u8, width: u8) -> u32;
@@ -327,20 +323,9 @@ impl Address for Ipv4 {
 
     #[inline(always)]
     fn prefix(self, bits: u8) -> Self {
-        let behind = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+        // As 64 bits, of which all 32 can be shifted out without a branch.
+        let behind = u64::from(u32::MAX).wrapping_shr(bits.into()) as u32;
         Self((u32::from_be_bytes(self.0) & !behind).to_be_bytes())
-    }
-
-    #[inline(always)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "at most 32 bits are behind"
-    )]
-    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self {
-        let behind = fewer
-            .wrapping_shl(u32::from(Self::BITS.wrapping_sub(longest)))
-            .wrapping_sub(1);
-        Self((u32::from_be_bytes(self.0) & !(behind as u32)).to_be_bytes())
     }
 
     #[inline(always)]
@@ -468,30 +453,24 @@ impl Address for Ipv6 {
 
     #[inline(always)]
     fn prefix(self, bits: u8) -> Self {
-        // In halves: a shift of 128 bits by a variable is a call that BPF does not have.
-        let behind = |bits: u8| u64::MAX.checked_shr(bits.into()).unwrap_or(0);
-        let [high, low] = self.halves();
-        let high = high & !behind(bits.min(64));
-        let low = low & !behind(bits.saturating_sub(64));
-        Self::of_halves(high, low)
-    }
-
-    #[inline(always)]
-    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self {
-        // In halves, as above.
-        let [high, low] = self.halves();
-        let shift = u32::from(Self::BITS.wrapping_sub(longest));
-        let (bit_high, bit_low) = match shift {
-            0 => (0, fewer),
-            1..64 => (
-                fewer.wrapping_shr(64u32.wrapping_sub(shift)),
-                fewer.wrapping_shl(shift),
-            ),
-            _ => (fewer.wrapping_shl(shift.wrapping_sub(64)), 0),
+        // In halves: a shift of 128 bits by a variable is a call that BPF does not have. And in
+        // four steps, which need no branch: the verifier would follow both ways.
+        let steps = |bits: u8| {
+            let quarter = bits / 4;
+            [
+                quarter,
+                quarter,
+                quarter,
+                bits.wrapping_sub(quarter.wrapping_mul(3)),
+            ]
+            .map(u32::from)
         };
-        let behind_low = bit_low.wrapping_sub(1);
-        let behind_high = bit_high.wrapping_sub(u64::from(bit_low == 0));
-        Self::of_halves(high & !behind_high, low & !behind_low)
+        let behind_high = steps(bits).into_iter().fold(u64::MAX, u64::wrapping_shr);
+        let within_low = steps(Self::BITS.wrapping_sub(bits))
+            .into_iter()
+            .fold(u64::MAX, u64::wrapping_shl);
+        let [high, low] = self.halves();
+        Self::of_halves(high & !behind_high, low & within_low)
     }
 
     #[inline(always)]
@@ -709,32 +688,6 @@ mod tests {
                 Ipv6::new([0xff; 16]).prefix(bits),
                 Ipv6::new(expected.to_be_bytes())
             );
-        }
-    }
-
-    #[test]
-    fn a_prefix_is_the_same_by_its_bit() {
-        for longest in [16, 32] {
-            let address = Ipv4::new([0xcb, 0xf1, 0x72, 0x8f]);
-            for fewer in 0..=longest {
-                let found = address.prefix_by_bit(longest, 1 << fewer);
-                assert_eq!(
-                    found,
-                    address.prefix(longest - fewer),
-                    "{longest} - {fewer}"
-                );
-            }
-        }
-        for (longest, lengths) in [(48, 49), (80, 32), (128, 48)] {
-            let address = Ipv6::new([0xa5; 16]);
-            for fewer in 0..lengths {
-                let found = address.prefix_by_bit(longest, 1 << fewer);
-                assert_eq!(
-                    found,
-                    address.prefix(longest - fewer),
-                    "{longest} - {fewer}"
-                );
-            }
         }
     }
 }

@@ -31,7 +31,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[cfg(doc)]
 use crate::{Address, node::SHARES_PART};
 use crate::{
-    Instant,
+    DropReason, Instant,
     algorithm::{FixedWindow, TICKS_MIN},
     charge::{
         outcome::Outcome,
@@ -123,11 +123,7 @@ impl Budget {
     /// Takes one without a share, where CPUs keep none; `false` when the budget is spent.
     #[inline(always)]
     pub fn take_one(&self, taken: &impl Words, at: Instant) -> bool {
-        let source = OfBudget {
-            window: &self.window,
-            taken,
-        };
-        !node::Pool::charge(&source, at, 1).is_refused()
+        !charge_word(taken, 0, |word| self.window.step(word, at, 1)).is_refused()
     }
 }
 
@@ -145,9 +141,17 @@ impl<W: Words> node::Pool for OfBudget<'_, W> {
         self.window.ends_in_ns(self.taken.load(0), at)
     }
 
+    /// Tries once, as [`draw_from`] tries again.
     #[inline(always)]
     fn charge(&self, at: Instant, cost: u64) -> Outcome {
-        charge_word(self.taken, 0, |word| self.window.step(word, at, cost))
+        let found = self.taken.load(0);
+        let Ok(next) = self.window.step(found, at, cost) else {
+            return Outcome::LIMITED;
+        };
+        match self.taken.compare_exchange(0, found, next) {
+            Ok(()) => Outcome::PASSED,
+            Err(_) => Outcome::refused(DropReason::Contended, 0),
+        }
     }
 }
 

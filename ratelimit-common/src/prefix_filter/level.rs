@@ -116,7 +116,6 @@ impl Level {
     /// The longest of the level's prefixes around `address` that `lookup` knows, where `word` is
     /// that of the address.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "at most 128")]
     pub fn longest_match<A: Address, T>(
         self,
         word: u64,
@@ -129,7 +128,7 @@ impl Level {
             if lengths == 0 {
                 return None;
             }
-            let length = u32::from(self.longest).wrapping_sub(lengths.trailing_zeros()) as u8;
+            let length = self.longest_of(lengths);
             lengths &= lengths.wrapping_sub(1);
             let front = address.prefix(length);
             let prefix = self.prefix_bits(front, length);
@@ -146,9 +145,14 @@ impl Level {
     /// prefix of the longest length that `word` knows.
     #[inline(always)]
     pub fn front<A: Address>(self, word: u64, address: A) -> A {
-        let lengths = word & self.length_bits();
-        let longest = lengths & 0u64.wrapping_sub(lengths);
-        address.prefix_by_bit(self.longest, longest)
+        address.prefix(self.longest_of(word & self.length_bits()))
+    }
+
+    /// The longest of some lengths, which are bits of a word.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 128")]
+    fn longest_of(self, lengths: u64) -> u8 {
+        u32::from(self.longest).wrapping_sub(lengths.trailing_zeros()) as u8
     }
 
     /// What [`longest_match`](Self::longest_match) needs to know about the level, in one word.
