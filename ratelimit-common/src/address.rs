@@ -322,6 +322,7 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "32 bits are shifted right")]
     fn prefix(self, bits: u8) -> Self {
         // As 64 bits, of which all 32 can be shifted out without a branch.
         let behind = u64::from(u32::MAX).wrapping_shr(bits.into()) as u32;

@@ -82,9 +82,10 @@ const DESTINATION_SHIFT: u32 = 32;
 const PROTECTED: u64 = 1 << 59;
 const HAS_POLICY: u64 = 1 << 60;
 
-/// In an entry of one word: there is one, and its ban or allow is active.
-const FOUND: u64 = 1 << 63;
-const BANNED: u64 = 1 << 62;
+/// In an entry of one word: its ban or allow is active, and there is one. The sign is of the ban,
+/// as it is known by one instruction.
+const BANNED: u64 = 1 << 63;
+const FOUND: u64 = 1 << 62;
 const ALLOWED: u64 = 1 << 61;
 
 impl ListEntry {
@@ -256,18 +257,18 @@ impl Answer {
         at_ns
     }
 
-    /// The rules at `now`. The slot of the deciding rule replaces the end of the allow.
+    /// The rules at `now`, of which an allow beats a ban. The slot of the deciding rule replaces
+    /// the end of the allow.
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         let mut bits = self.bits & !(END << END_SHIFT);
         let mut slot = self.slots.policy();
-        if now.as_nanos() < self.banned_until_ns {
-            bits |= BANNED;
-            slot = self.slots.ban();
-        }
         if is_allowed(self.bits, now) {
             bits |= ALLOWED;
             slot = self.slots.allow();
+        } else if now.as_nanos() < self.banned_until_ns {
+            bits |= BANNED;
+            slot = self.slots.ban();
         }
         let destination = (self.slots.destination() as u64) << DESTINATION_SHIFT;
         Listed::from_bits(bits | destination | (slot as u64) << END_SHIFT)
@@ -328,8 +329,9 @@ mod tests {
                 for entry in [entry, entry.protected()] {
                     let listed = entry.at(now);
                     assert!(listed.is_found());
-                    assert_eq!(listed.is_banned(), until > Some(now));
-                    assert_eq!(listed.is_allowed(), allowed_until > now);
+                    let is_allowed = allowed_until > now;
+                    assert_eq!(listed.is_banned(), until > Some(now) && !is_allowed);
+                    assert_eq!(listed.is_allowed(), is_allowed);
                     assert_eq!(listed.is_protected(), entry.is_protected());
                     assert_eq!(listed.policy(), policy);
                 }
@@ -366,7 +368,7 @@ mod tests {
                 assert_eq!((entry.destination(), entry.policy()), (index, Some(7)));
                 let listed = entry.at(now);
                 assert_eq!((listed.destination(), listed.policy()), (index, Some(7)));
-                assert!(listed.is_allowed() && listed.is_banned() && !listed.is_protected());
+                assert!(listed.is_allowed() && !listed.is_banned() && !listed.is_protected());
             }
             let counted = entry.counted_in(slots);
             assert_eq!((counted.slots(), counted.at(now).slot()), (slots, u16::MAX));

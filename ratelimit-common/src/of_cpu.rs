@@ -2,18 +2,33 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::challenge;
+use crate::{
+    challenge,
+    list::lookup_cache::{CachedAddress, ELEMENT_BYTES_MAX, SLOTS},
+    refused,
+};
 
 /// The state of one CPU.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
-)]
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct OfCpu {
     /// The tick of the coarse clock that it has seen last.
     pub tick: Tick,
     /// The state of the challenge.
     pub challenge: challenge::OfCpu,
+    /// What it knows about sources, by family.
+    pub sources: [Sources; 2],
+}
+const _: () = assert!(size_of::<OfCpu>() <= ELEMENT_BYTES_MAX);
+
+/// What a CPU knows about the sources of a family.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct Sources {
+    /// The rules of the lists, by address.
+    pub listed: [CachedAddress; SLOTS],
+    /// The sources that limits refused.
+    pub refused: refused::Filter,
 }
 
 /// A timer interrupt of the kernel, and the time at which a CPU noticed it.

@@ -120,13 +120,16 @@ pub fn decide(
         Ok(Payload::Other) => bits::rare((Family::Other, Verdict::Pass(PassReason::NotIp))),
         Err(reason) => bits::rare((Family::Other, Verdict::Drop(reason))),
     };
-    // Most packets pass, which is one comparison.
-    let verdict = match verdict {
-        Verdict::Drop(_) if tables.settings().observe() => verdict.observed(),
-        Verdict::Drop(_) | Verdict::Observe(_) | Verdict::Pass(_) => verdict,
+    let count = |verdict| {
+        tables.count(family, verdict, frame.frame_bytes());
+        verdict
     };
-    tables.count(family, verdict, frame.frame_bytes());
-    verdict
+    // An action each, so that the compiler knows it where the packet is counted.
+    match verdict {
+        Verdict::Pass(reason) => count(Verdict::Pass(reason)),
+        Verdict::Drop(reason) if !tables.settings().observe() => count(Verdict::Drop(reason)),
+        Verdict::Drop(reason) | Verdict::Observe(reason) => count(Verdict::Observe(reason)),
+    }
 }
 
 /// The family that a packet counts under when nothing more of it is read.

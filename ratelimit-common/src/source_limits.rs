@@ -34,11 +34,11 @@ pub fn charge_source<A: Address, S: Store<A>>(
         charge_known_words(source, counting, arrival, store)
     };
     let observe = counting.observe();
-    if let Some(outcome) = known {
-        if outcome == Outcome::PASSED {
-            return outcome;
-        }
-        return outcome.observed_if(observe);
+    match known {
+        Some(Outcome::PASSED) => return Outcome::PASSED,
+        Some(Outcome::DENIED) if !observe => return Outcome::DENIED,
+        Some(outcome) => return outcome.observed_if(observe),
+        None => {}
     }
     if !arrival.settings.has_new_sources() {
         return placed.charge(source, policy, arrival);

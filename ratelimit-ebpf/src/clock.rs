@@ -14,8 +14,7 @@ use crate::maps::MANUAL_CLOCK;
 ///
 /// # Safety
 ///
-/// With a coarse clock, `of_cpu` points to a live map value of this CPU, and no reference to it
-/// exists.
+/// `of_cpu` points to a live map value of this CPU, and no reference to it exists.
 #[inline(always)]
 pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
     if settings.coarse_clock() {

@@ -15,6 +15,12 @@ pub fn is_possible() -> bool {
     features::is_enabled::<{ Feature::Interruptible as u8 }>()
 }
 
+/// [`is_possible`] where a number is at hand, which saves an instruction.
+#[inline(always)]
+pub fn is_possible_beside(number: u64) -> bool {
+    features::is_enabled_beside::<{ Feature::Interruptible as u8 }>(number)
+}
+
 /// Adds to counters of this CPU.
 ///
 /// # Safety

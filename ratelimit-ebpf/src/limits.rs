@@ -12,7 +12,7 @@ subprogram! {
     pub fn check_record[check_record_v4, check_record_v6]<A>(
         source: &A, policy: Option<&Policy>; arrival
     ) -> Outcome {
-        source_limits::check(source, policy, arrival, &Records)
+        source_limits::check(source, policy, arrival, &Records(None))
     }
 }
 
@@ -30,7 +30,7 @@ subprogram! {
     pub fn charge_record[charge_record_v4, charge_record_v6]<A>(
         source: &A, policy: Option<&Policy>; arrival
     ) -> Outcome {
-        source_limits::charge(source, policy, arrival, &Records)
+        source_limits::charge(source, policy, arrival, &Records(None))
     }
 }
 

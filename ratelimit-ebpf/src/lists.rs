@@ -2,26 +2,36 @@
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Instant, ListEntry, Settings,
-    generation::{ByGeneration, Generation},
+    Instant, Settings,
+    generation::Generation,
     layers::NO_DESTINATION,
     list::{
         Answer, Listed, PrefixKey,
         lookup_cache::{self, CachedAddress, CachedAnswer, CachedDestination, Question, STATE},
     },
+    of_cpu::OfCpu,
     parse::network,
     prefix_filter::{self, InLevel, Level},
 };
 
 use crate::{
-    atomic, first::First as _, frame, headers, interface::link_layer, interruption,
-    maps::FamilyMaps,
+    atomic,
+    first::First as _,
+    frame, headers,
+    interface::link_layer,
+    interruption,
+    maps::{self, FamilyMaps, OF_CPU},
 };
 
 /// Returns the rules in the entry of the longest prefix around `address` at `now`, in the
-/// generation of these settings.
+/// generation of these settings, on the CPU that keeps `of_cpu`.
 #[inline(always)]
-pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Listed {
+pub fn listed<A: FamilyMaps>(
+    address: A,
+    now: Instant,
+    settings: Settings,
+    of_cpu: Option<*mut OfCpu>,
+) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes concurrently.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
     if prefix_filter::is_free(address, word) {
@@ -32,7 +42,7 @@ pub fn listed<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> Li
     let state = state::<A>(now);
     let generation = settings.generation();
     if lookup_cache::is_settled(state)
-        && let Some(slot) = address_slot(address)
+        && let Some(slot) = of_cpu.map(|of_cpu| address_slot(of_cpu, address))
         && let Some(answer) = slot.answer(address, state, generation, now)
     {
         return answer;
@@ -66,21 +76,25 @@ impl<A: FamilyMaps> InLevel<Listed> for Lists<A> {
     }
 }
 
-#[inline(always)]
-fn longest_match<A: FamilyMaps>(
-    address: A,
-    word: u64,
-    level: u64,
-) -> Option<&'static ByGeneration<ListEntry>> {
-    Level::of_lengths(level).longest_match(word, address, |front, length| {
-        // While user space changes the lists, the found element may be removed and reused for
-        // another prefix before it is copied: then one packet is judged by that entry, or by a
-        // mixture of two. The state is odd during the change and a new one after it, so the result
-        // is used for no other packet.
-        // SAFETY: the memory of an element remains one of its map until the end of the RCU section,
-        // which outlasts the program, and its words are valid for any bits.
-        unsafe { A::LISTS.get(PrefixKey::new(front, length)) }
-    })
+subprogram! {
+    /// Replaces `answer` by that of the longest prefix of a level around an address, if there is
+    /// one. A subprogram, as the verifier follows each turn of its loop.
+    fn find_in_level[find_in_level_v4, find_in_level_v6]<A>(
+        address: &A, word: u64, level: u64, generation: Generation, answer: &mut Answer
+    ) {
+        let entry = Level::of_lengths(level).longest_match(word, *address, |front, length| {
+            // While user space changes the lists, the found element may be removed and reused for
+            // another prefix before it is copied: then one packet is judged by that entry, or by a
+            // mixture of two. The state is odd during the change and a new one after it, so the
+            // result is used for no other packet.
+            // SAFETY: the memory of an element remains one of its map until the end of the RCU
+            // section, which outlasts the program, and its words are valid for any bits.
+            unsafe { A::LISTS.get(PrefixKey::new(front, length)) }
+        });
+        if let Some(entry) = entry {
+            *answer = Answer::of(*entry.of(generation));
+        }
+    }
 }
 
 /// The index of the policy of packets to `address` in a generation, as this CPU caches it.
@@ -99,7 +113,7 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
 #[inline(always)]
 fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u32 {
     let state = state::<A>(now);
-    let policy = listed(address, now, settings).destination();
+    let policy = listed(address, now, settings, OF_CPU.first_ptr()).destination();
     let policy = policy.unwrap_or(NO_DESTINATION);
     if lookup_cache::is_kept(now)
         && lookup_cache::is_settled(state)
@@ -114,7 +128,7 @@ fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u
 /// [`lookup_cache::CHANGING`] if nothing is cached.
 #[inline(always)]
 fn state<A: FamilyMaps>(now: Instant) -> u64 {
-    if interruption::is_possible() {
+    if interruption::is_possible_beside(now.as_nanos()) {
         return lookup_cache::CHANGING;
     }
     if lookup_cache::is_kept(now) {
@@ -145,13 +159,13 @@ fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnsw
     })
 }
 
+/// The slot of an address in the state of a CPU, a live map value.
 #[inline(always)]
-fn address_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedAddress> {
-    let cached = A::LOOKUP_CACHE.first_ptr()?;
+fn address_slot<A: FamilyMaps>(of_cpu: *mut OfCpu, address: A) -> &'static mut CachedAddress {
     // SAFETY: as above.
     unsafe {
-        let slots = (&raw mut (*cached).addresses).cast::<CachedAddress>();
-        Some(&mut *slots.add(CachedAddress::slot(address)))
+        let slots = (&raw mut (*of_cpu).sources[A::FAMILY as usize].listed).cast::<CachedAddress>();
+        &mut *slots.add(CachedAddress::slot(address))
     }
 }
 
@@ -174,17 +188,18 @@ subprogram! {
         let (state, generation) = (about >> 1, Generation::from_number(about & 1));
         let question = Question::new(state, generation, level, word, address);
         let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));
-        if let Some(answer) = slot.as_ref().and_then(|slot| slot.answer(&question)) {
-            keep(address, state, generation, answer, now);
-            return answer.at(now);
-        }
-        let entry = longest_match(address, word, level);
-        let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
-        if lookup_cache::is_kept(now)
-            && let Some(slot) = slot
-        {
-            *slot = CachedAnswer::new(&question, answer);
-        }
+        let answer = slot.as_ref().and_then(|slot| slot.answer(&question));
+        let answer = answer.unwrap_or_else(|| {
+            // Copied: to write zeros, the compiler would call a loop over bytes.
+            let mut answer = *maps::empty::<Answer>();
+            find_in_level(&address, word, level, generation, &mut answer);
+            if lookup_cache::is_kept(now)
+                && let Some(slot) = slot
+            {
+                *slot = CachedAnswer::new(&question, answer);
+            }
+            answer
+        });
         keep(address, state, generation, answer, now);
         answer.at(now)
     }
@@ -221,8 +236,9 @@ fn keep<A: FamilyMaps>(
 ) {
     if lookup_cache::is_kept(now)
         && lookup_cache::is_settled(state)
-        && let Some(slot) = address_slot(address)
+        && let Some(of_cpu) = OF_CPU.first_ptr()
     {
-        *slot = CachedAddress::new(address, state, generation, answer, now);
+        *address_slot(of_cpu, address) =
+            CachedAddress::new(address, state, generation, answer, now);
     }
 }

@@ -4,6 +4,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Instant, SourceKey,
     new_sources::Newcomer,
+    of_cpu::OfCpu,
     store::{InsertError, Store},
 };
 
@@ -14,8 +15,8 @@ use crate::{
     new_sources, refused,
 };
 
-/// A record for each source.
-pub struct Records;
+/// A record for each source, with the state of this CPU if it is at hand.
+pub struct Records(pub Option<*mut OfCpu>);
 
 impl<A: FamilyMaps> Store<A> for Records {
     type Key<'a> = SourceKey<A>;
@@ -65,11 +66,11 @@ impl<A: FamilyMaps> Store<A> for Records {
         at: Instant,
         refuses: impl FnOnce(MapWord) -> bool,
     ) -> bool {
-        refused::is_refused_again(source, scope, at, refuses)
+        refused::is_refused_again(source, scope, at, self.0, refuses)
     }
 
     #[inline(always)]
     fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<A>, at: Instant) {
-        refused::keep_word(key, words.load_first(), at);
+        refused::keep_word(key, words.load_first(), at, self.0);
     }
 }

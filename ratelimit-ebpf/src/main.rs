@@ -50,8 +50,6 @@ mod suspended;
 mod tables;
 mod variable;
 
-use core::ptr;
-
 use aya_ebpf::{
     bindings::xdp_action::{XDP_DROP, XDP_PASS},
     macros::xdp,
@@ -59,11 +57,7 @@ use aya_ebpf::{
 };
 use first::First as _;
 use maps::{NEXT, NEXT_FRAGS, Next, OF_CPU};
-use ratelimit_common::{
-    Cursor, DropReason, Verdict, decide,
-    features::{self, Feature},
-    of_cpu::OfCpu,
-};
+use ratelimit_common::{Cursor, DropReason, Verdict, decide};
 use settings::settings;
 use tables::KernelTables;
 
@@ -97,13 +91,12 @@ fn judge<'a>(
     let settings = settings();
     let inner = headers::inner(context.ctx, settings.generation());
     let settings = interface::settings(settings);
-    let Some(of_cpu) = of_cpu() else {
+    let Some(of_cpu) = OF_CPU.first_ptr() else {
         // The verifier asks for it: each CPU has one.
         return XDP_PASS;
     };
     samples::offer(context.ctx, settings);
-    // SAFETY: where the clock is coarse it points to a live map value of this CPU, and no other
-    // reference to that exists.
+    // SAFETY: a live map value of this CPU; no other reference to it exists.
     let now = unsafe { clock::now(settings, of_cpu) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
@@ -119,19 +112,6 @@ fn judge<'a>(
             challenge::answer(context.ctx)
         }
         Verdict::Drop(_) => XDP_DROP,
-    }
-}
-
-/// Returns the state that this CPU keeps between packets; null in a program without a feature that
-/// needs it.
-#[inline(always)]
-fn of_cpu() -> Option<*mut OfCpu> {
-    if features::is_enabled::<{ Feature::CoarseClock as u8 }>()
-        || features::is_enabled::<{ Feature::Challenge as u8 }>()
-    {
-        OF_CPU.first_ptr()
-    } else {
-        Some(ptr::null_mut())
     }
 }
 

@@ -142,7 +142,8 @@ static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
 static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
-/// Index 0 → what the lists said, and the policies of destinations, as this CPU caches them.
+/// Index 0 → what the lists said of prefixes, and the policies of destinations, as this CPU caches
+/// them.
 #[btf_map]
 static LOOKUP_CACHE_V4: LookupCache = PerCpuArray::new();
 #[btf_map]

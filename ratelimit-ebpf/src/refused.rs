@@ -3,12 +3,18 @@
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{
     Instant, SourceKey,
+    of_cpu::OfCpu,
     refused::{self, Filter, Refused, SETS, WAYS, set_of},
 };
 
 use crate::{
-    constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
-    subprogram::opaque, variable::Variable,
+    constant::Constant,
+    first::First as _,
+    interruption,
+    map_words::MapWord,
+    maps::{FamilyMaps, OF_CPU},
+    subprogram::opaque,
+    variable::Variable,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
@@ -34,16 +40,18 @@ pub fn is_refused_again<A: FamilyMaps>(
     source: &A,
     scope: u32,
     at: Instant,
+    of_cpu: Option<*mut OfCpu>,
     refuses: impl FnOnce(MapWord) -> bool,
 ) -> bool {
     // The usual answer first.
-    if at.as_nanos() >= ASKED_UNTIL_NS.get() || interruption::is_possible() {
+    let at_ns = at.as_nanos();
+    if at_ns >= ASKED_UNTIL_NS.get() || interruption::is_possible_beside(at_ns) {
         return false;
     }
     if !refused::may_refuse(Instant::from_nanos(opaque(at.as_nanos()))) {
         return false;
     }
-    let Some(filter) = filter_of_this_cpu::<A>() else {
+    let Some(filter) = filter::<A>(of_cpu) else {
         return false;
     };
     let set = || set_of_this_cpu(source);
@@ -54,9 +62,14 @@ pub fn is_refused_again<A: FamilyMaps>(
 
 /// Keeps the word by which the only limit of the policy of this scope has refused a source.
 #[inline(always)]
-pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64, at: Instant) {
+pub fn keep_word<A: FamilyMaps>(
+    key: &SourceKey<A>,
+    word: u64,
+    at: Instant,
+    of_cpu: Option<*mut OfCpu>,
+) {
     if !interruption::is_possible()
-        && let Some(filter) = filter_of_this_cpu::<A>()
+        && let Some(filter) = filter::<A>(of_cpu)
         && let Some(set) = set_of_this_cpu(key.as_address())
     {
         refused::keep_word(filter, set, key.as_address(), key.scope(), word);
@@ -66,11 +79,12 @@ pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64, at: Instant) {
     }
 }
 
+/// The filter in the state of this CPU, which is looked up where it is not at hand.
 #[inline(always)]
-fn filter_of_this_cpu<A: FamilyMaps>() -> Option<&'static mut Filter> {
-    let cached = A::LOOKUP_CACHE.first_ptr()?;
+fn filter<A: FamilyMaps>(of_cpu: Option<*mut OfCpu>) -> Option<&'static mut Filter> {
+    let of_cpu = of_cpu.or_else(|| OF_CPU.first_ptr())?;
     // SAFETY: it belongs to this CPU: where programs interrupt each other, none comes here.
-    Some(unsafe { &mut (*cached).refused })
+    Some(unsafe { &mut (*of_cpu).sources[A::FAMILY as usize].refused })
 }
 
 #[inline(always)]

@@ -48,8 +48,8 @@ pub struct KernelTables {
     context: *mut xdp_md,
     settings: Cell<Settings>,
     inner: Inner,
-    /// This CPU's state; null in a subprogram.
-    of_cpu: *mut OfCpu,
+    /// This CPU's state; `None` in a subprogram.
+    of_cpu: Option<*mut OfCpu>,
 }
 
 impl KernelTables {
@@ -62,7 +62,7 @@ impl KernelTables {
             context,
             settings: Cell::new(settings),
             inner: Inner::NONE,
-            of_cpu: ptr::null_mut(),
+            of_cpu: None,
         }
     }
 
@@ -75,7 +75,10 @@ impl KernelTables {
     /// The tables on the CPU that keeps this.
     #[inline(always)]
     pub const fn with_of_cpu(self, of_cpu: *mut OfCpu) -> Self {
-        Self { of_cpu, ..self }
+        Self {
+            of_cpu: Some(of_cpu),
+            ..self
+        }
     }
 
     /// The tables for a packet after all headers were read. They contain the flags for limits from
@@ -179,8 +182,13 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn count_entry(&self, listed: Listed, frame_bytes: u32) {
+        if listed.slot() == 0 {
+            return;
+        }
         // In place it would take stack from all packets.
-        if listed.slot() != 0 {
+        if cfg!(feature = "lean") {
+            add_in_slot(listed, frame_bytes);
+        } else {
             count_in_slot(listed, frame_bytes);
         }
     }
@@ -215,9 +223,14 @@ impl Tables for KernelTables {
 subprogram! {
     /// Counts a packet in the slot of what decided about it.
     fn count_in_slot(listed: Listed, frame_bytes: u32) {
-        if let Some(counter) = ENTRY_COUNTERS.get_ptr_mut(listed.slot().into()) {
-            add(counter, frame_bytes);
-        }
+        add_in_slot(listed, frame_bytes);
+    }
+}
+
+#[inline(always)]
+fn add_in_slot(listed: Listed, frame_bytes: u32) {
+    if let Some(counter) = ENTRY_COUNTERS.get_ptr_mut(listed.slot().into()) {
+        add(counter, frame_bytes);
     }
 }
 
@@ -249,7 +262,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn listed(&self, address: A, now: Instant) -> Listed {
-        lists::listed(address, now, self.settings.get())
+        lists::listed(address, now, self.settings.get(), self.of_cpu)
     }
 
     #[inline(always)]
@@ -336,8 +349,9 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         if listed.is_protected() {
             return Effect::Unasked;
         }
+        let of_cpu = self.of_cpu.unwrap_or(ptr::null_mut());
         // SAFETY: outside of subprograms it is a live map value, and this is never called in one.
-        let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };
+        let state = unsafe { MapChallenge::new(settings, self.context, of_cpu) };
         let frame = || frame::whole_by_context(self.context);
         // Packets inside a tunnel do not count for the challenge.
         if self.inner == Inner::NONE
@@ -387,11 +401,16 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         let outcome = if compact::is_used() {
             source_limits::charge_source(source, policy, arrival, &SlotStore, self)
         } else {
-            source_limits::charge_source(source, policy, arrival, &Records, self)
+            source_limits::charge_source(source, policy, arrival, &Records(self.of_cpu), self)
         };
-        // The usual ones, which the verifier may follow to the end of the lean program.
-        if cfg!(feature = "lean") && (outcome == Outcome::PASSED || outcome == Outcome::DENIED) {
-            return outcome;
+        // The usual ones, which the verifier may follow to the end of the lean program. As
+        // constants, which the compiler follows, too.
+        if cfg!(feature = "lean") {
+            match outcome {
+                Outcome::PASSED => return Outcome::PASSED,
+                Outcome::DENIED => return Outcome::DENIED,
+                _ => {}
+            }
         }
         Outcome::from_bits(self.forget(outcome.to_bits(), arrival.at))
     }

@@ -41,7 +41,7 @@ use ratelimit_daemon::{
     loader::{LEAN_OBJECT, SOURCE_MAPS, pass_verifier, specialised},
 };
 use tempfile::TempDir;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros as _, IntoBytes};
 
 use crate::{
     counters::Counters,
@@ -683,7 +683,7 @@ impl Program {
         let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
         self.new_sources_shares.set(0, undrawn, 0)?;
         self.new_sources_taken.set(0, Taken::default(), 0)?;
-        let undrawn = PerCpuValues::try_from(vec![OfCpu::default(); cpus])?;
+        let undrawn = PerCpuValues::try_from(vec![OfCpu::new_zeroed(); cpus])?;
         self.of_cpu.set(0, undrawn, 0)?;
         self.challenge_taken
             .set(0, challenge::Taken::default(), 0)?;

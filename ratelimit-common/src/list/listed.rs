@@ -42,7 +42,7 @@ impl Listed {
         self.0 & ALLOWED != 0
     }
 
-    /// Whether it is banned.
+    /// Whether it is banned, and not allowed.
     #[inline(always)]
     pub const fn is_banned(self) -> bool {
         self.0 & BANNED != 0

@@ -17,7 +17,6 @@ use crate::{
     address::words,
     generation::Generation,
     prefix_filter::{Level, WIDTHS},
-    refused,
 };
 
 /// The slots per CPU and address family in each of the two tables.
@@ -91,22 +90,18 @@ pub struct CachedDestination {
     policy: u64,
 }
 
-/// The caches of a CPU.
+/// The caches of a CPU besides that [by address](crate::of_cpu::Sources), which packets ask first.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Cached {
     /// Results by prefix.
     pub answers: [CachedAnswer; SLOTS],
-    /// Results by address.
-    pub addresses: [CachedAddress; SLOTS],
     /// Policies of destinations.
     pub destinations: [CachedDestination; DESTINATIONS],
-    /// The sources that limits refused.
-    pub refused: refused::Filter,
 }
 
 /// The largest per-CPU element in the kernel (`PCPU_MIN_UNIT_SIZE`).
-const ELEMENT_BYTES_MAX: usize = 32 << 10;
+pub const ELEMENT_BYTES_MAX: usize = 32 << 10;
 const _: () = assert!(size_of::<Cached>() <= ELEMENT_BYTES_MAX);
 
 const IS_USED: u64 = 1 << 24;
@@ -165,12 +160,22 @@ const fn state_of(state: u64, generation: Generation) -> u64 {
     state | generation as u64
 }
 
-/// Whether a slot is of this address. Those of IPv4 differ in their last bytes alone.
+/// An address as slots have it: an IPv4 address in one word.
+#[inline(always)]
+fn slot_words<A: Address>(address: A) -> [u64; 2] {
+    let [first, second] = words(address);
+    match A::FAMILY {
+        Family::Ipv4 => [second >> 32, 0],
+        Family::Ipv6 | Family::Other => [first, second],
+    }
+}
+
+/// Whether a slot is of this address.
 #[inline(always)]
 fn is_address<A: Address>(slot: [u64; 2], address: A) -> bool {
     match A::FAMILY {
-        Family::Ipv4 => slot[1] == words(address)[1],
-        Family::Ipv6 | Family::Other => slot == words(address),
+        Family::Ipv4 => slot[0] == slot_words(address)[0],
+        Family::Ipv6 | Family::Other => slot == slot_words(address),
     }
 }
 
@@ -185,7 +190,7 @@ impl CachedAddress {
         now: Instant,
     ) -> Self {
         Self {
-            address: words(address),
+            address: slot_words(address),
             about: state_of(state, generation),
             from_ns: now.as_nanos(),
             for_ns: answer.changes_at_ns(now).wrapping_sub(now.as_nanos()),
@@ -220,7 +225,7 @@ impl CachedDestination {
     #[inline(always)]
     pub fn new<A: Address>(address: A, state: u64, generation: Generation, policy: u32) -> Self {
         Self {
-            address: words(address),
+            address: slot_words(address),
             about: about(state, generation),
             policy: policy.into(),
         }

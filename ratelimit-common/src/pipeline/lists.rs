@@ -12,15 +12,17 @@ pub(super) fn run<'a, A: Address>(
     let address = packet.flow.source;
     let listed = tables.listed(address, packet.now);
     packet.listed = listed;
+    let bytes = packet.frame.frame_bytes();
+    if listed.is_banned() {
+        tables.count_entry(listed, bytes);
+        return Some(refuse(address, DropReason::Banned, tables));
+    }
     if listed.is_allowed() {
-        tables.count_entry(listed, packet.frame.frame_bytes());
+        tables.count_entry(listed, bytes);
         return Some(Verdict::Pass(PassReason::Allowed));
     }
     if listed.is_refused() {
-        tables.count_entry(listed, packet.frame.frame_bytes());
-        if listed.is_banned() {
-            return Some(refuse(address, DropReason::Banned, tables));
-        }
+        tables.count_entry(listed, bytes);
         let verdict = refuse(address, DropReason::Policy, tables);
         return Some(bits::rare(if listed.is_dry_run() {
             verdict.observed()

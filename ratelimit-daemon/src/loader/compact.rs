@@ -8,7 +8,7 @@ use zerocopy::IntoBytes as _;
 
 use super::{
     PinnedTable,
-    map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS},
+    map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, OF_CPU},
     pins::{Pins, open_map},
 };
 
@@ -21,7 +21,7 @@ pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 /// Maps that belong to the table. They are created again with it, so that a program on the old
 /// table does not see regions of the new one. The daemon fills them before the new program runs.
-const WITH_TABLES: [&str; 13] = [
+const WITH_TABLES: [&str; 14] = [
     "SETTINGS",
     "INTERFACES",
     POLICIES,
@@ -31,7 +31,8 @@ const WITH_TABLES: [&str; 13] = [
     "FILTER_V6",
     "LISTS_V4",
     "LISTS_V6",
-    // Its answers belong to one generation of the lists, whose numbers restart in the new filters.
+    // Their answers belong to one state of the lists, whose numbers restart in the new filters.
+    OF_CPU,
     LOOKUP_CACHE_MAPS[0],
     LOOKUP_CACHE_MAPS[1],
     NEW_SOURCES_MAPS[0],

@@ -5,7 +5,10 @@ use anyhow::anyhow;
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
-/// The caches of list lookups and refused sources, per CPU.
+/// The map of what the program keeps for a CPU, among it list lookups and refused sources.
+pub const OF_CPU: &str = "OF_CPU";
+
+/// The caches of list lookups by prefix, per CPU.
 pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
 
 /// Usage of the budget for new sources. It is deleted together with the state of sources: with

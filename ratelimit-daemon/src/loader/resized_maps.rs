@@ -15,7 +15,7 @@ use tracing::info;
 
 use super::{
     logs::LOGS,
-    map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
+    map_names::{NEW_SOURCES_MAPS, OF_CPU, REFUSED_MAPS, SOURCE_MAPS, missing},
     pins::{Pins, open_map},
 };
 use crate::private;
@@ -27,7 +27,7 @@ const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
 
 /// Maps with data of the words in records, which lets programs refuse packets without reading
 /// records. They are created again together with the records.
-const OF_WORDS: [[&str; 2]; 2] = [REFUSED_MAPS, LOOKUP_CACHE_MAPS];
+const OF_WORDS: [&str; 3] = [REFUSED_MAPS[0], REFUSED_MAPS[1], OF_CPU];
 
 /// Maps that are kept beside of each whose elements are carried over: more than one where daemons
 /// were killed before they had carried them over.
@@ -104,7 +104,7 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
             remove_all(replaced_pins)?;
             pins.remove_maps(&NEW_SOURCES_MAPS)?;
             if SOURCE_MAPS.contains(&name) {
-                pins.remove_maps(OF_WORDS.as_flattened())?;
+                pins.remove_maps(&OF_WORDS)?;
             }
         }
         map.pin(&path)

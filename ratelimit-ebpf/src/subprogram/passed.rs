@@ -190,6 +190,21 @@ impl<T> Passed for &T {
     }
 }
 
+impl<T> Passed for &mut T {
+    type Raw = *mut T;
+
+    #[inline(always)]
+    fn pack(self) -> *mut T {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn unpack(raw: *mut T) -> Option<Self> {
+        // SAFETY: as the caller says.
+        unsafe { raw.as_mut() }
+    }
+}
+
 impl<T> Passed for Option<&T> {
     type Raw = *const T;
 
