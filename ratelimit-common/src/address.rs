@@ -50,7 +50,7 @@ pub trait Address: Copy + Eq + 'static {
     /// The length of an address in bits.
     const BITS: u8;
 
-    /// How the [`prefix_filter`] divides the lengths of prefixes.
+    /// The division of prefix lengths into levels of the [`prefix_filter`].
     const LEVELS: Levels;
 
     /// The flow of the packet at `cursor`, which is moved behind its network header. `walk` looks
@@ -60,7 +60,7 @@ pub trait Address: Copy + Eq + 'static {
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
     ) -> Option<Flow<Self>>;
 
-    /// Where the packet at `cursor` comes from, and where it goes to.
+    /// The source and destination addresses of the packet at `cursor`.
     fn addresses(cursor: Cursor<'_>) -> Option<[Self; 2]>;
 
     /// The bits of `self` that `mask` keeps.

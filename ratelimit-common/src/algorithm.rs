@@ -30,7 +30,7 @@ pub use token_bucket::TokenBucket;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied;
 
-/// Why an algorithm cannot have these parameters.
+/// The error of unsuitable parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ParameterError {
     /// Nothing would ever pass.
@@ -103,8 +103,8 @@ impl Algorithm {
         }
     }
 
-    /// How long the usage in the word at `now` counts, in nanoseconds: until the end of its window.
-    /// A bucket refills continuously.
+    /// The time after `now` for which the usage in the word still counts, in nanoseconds: until the
+    /// end of its window. A bucket refills continuously.
     #[inline(always)]
     pub fn counts_for_ns(&self, word: u64, now: Instant) -> u64 {
         match self {

@@ -5,7 +5,7 @@ use crate::{Instant, Settings, class::ClassSet};
 /// A packet for limits: its time, size and classes, and the settings when it was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Arrival {
-    /// When it came.
+    /// The time of arrival.
     pub at: Instant,
     /// The bytes of its frame, without the checksum.
     pub bytes: u32,

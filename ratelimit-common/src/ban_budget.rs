@@ -49,11 +49,12 @@ pub enum Verification {
 }
 
 impl Verification {
-    /// How many there are.
+    /// The number of variants.
     pub const COUNT: usize = 2;
 }
 
-/// How many bans there may be within any minute, of sources of each verification. By default none.
+/// The most bans within any minute, separately for verified and unverified sources. Zero by
+/// default.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -67,7 +68,7 @@ pub struct BanBudgets {
 const _: () = assert!(size_of::<BanBudgets>() == 16);
 
 impl BanBudgets {
-    /// That of one verification.
+    /// The budget for sources of this verification.
     #[inline(always)]
     pub const fn of(&self, verification: Verification) -> BanBudget {
         match verification {
@@ -77,7 +78,7 @@ impl BanBudgets {
     }
 }
 
-/// How many bans there may be within any minute. By default none.
+/// The most bans within any minute. Zero by default.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -94,7 +95,7 @@ impl BanBudget {
         }
     }
 
-    /// How many there may be.
+    /// The most bans within any minute.
     pub const fn amount(&self) -> u64 {
         self.per_minute
     }
@@ -175,7 +176,7 @@ impl Slot {
         (if word > empty { word } else { empty }).wrapping_add(1)
     }
 
-    /// Where other CPUs are faster all the time, the ban stays taken.
+    /// Returns the ban to the slot. It stays taken if other CPUs win every attempt.
     #[inline(always)]
     fn give_back(self, slots: &impl Ring) {
         let empty = self.0.wrapping_shl(NUMBER_SHIFT);

@@ -118,7 +118,7 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Head {
-    /// When the packet arrived, in nanoseconds since boot.
+    /// The arrival time of the packet, in nanoseconds since boot.
     pub at_ns: u64,
     /// The bytes of its frame.
     pub frame_bytes: u32,

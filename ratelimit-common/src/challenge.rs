@@ -52,7 +52,7 @@ use crate::{
     parse::{Inner, LinkLayer, transport::UpperLayer},
 };
 
-/// How long it stays on after the last second with too many requests.
+/// The time for which it stays on after the last second with too many requests, in nanoseconds.
 pub const HOLD_NS: u64 = 10_000_000_000;
 
 /// The effect of the challenge on a packet.
@@ -375,8 +375,8 @@ fn is_on<A: Address>(
     is_wanted(asked, rules, now, state) && now >= state.suspended_until()
 }
 
-/// Until when sources are known to be challenged, at most as long as
-/// [a source stays verified](verified_cache::KEPT_NS).
+/// The time until which sources are certain to be challenged, at most as far ahead as [a source
+/// stays verified](verified_cache::KEPT_NS).
 #[inline(always)]
 fn known_until<A: Address>(
     asked: Asked,

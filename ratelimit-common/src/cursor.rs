@@ -15,9 +15,9 @@ pub struct Cursor<'a> {
     position: *const u8,
     end: *const u8,
     frame_bytes: u32,
-    /// From the front of the frame to `position`.
+    /// The offset of `position` in the frame, in bytes.
     offset: u16,
-    /// From the front of the frame to where nothing more is taken, whatever the frame has there.
+    /// The offset in the frame at which reading ends, even if the frame is longer.
     limit: u32,
     packet: PhantomData<&'a [u8]>,
 }

@@ -21,7 +21,7 @@ pub struct Detected {
     pub at_ns: u64,
     /// The scope of the policy.
     pub scope: u32,
-    /// How many strikes it took.
+    /// The number of strikes that led to the ban.
     pub strikes: u32,
     /// The index of the limit that refused the last.
     pub limit: u32,
@@ -61,7 +61,7 @@ impl Detected {
     }
 }
 
-/// What became of a source that a policy was to ban.
+/// The outcome for a source that a policy was to ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum BanResult {
@@ -90,13 +90,13 @@ impl BanResult {
     }
 }
 
-/// What one CPU has counted.
+/// The counters of one CPU.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Tally {
-    /// How often each [`BanResult`] came.
+    /// The number of detections with each [`BanResult`].
     pub detections: [u64; BanResult::ALL.len()],
     /// Events about bans that found the ring full.
     pub events_lost: u64,

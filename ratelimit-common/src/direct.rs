@@ -15,7 +15,7 @@ pub enum Direct {
     FilterV4,
     /// Zeros, to insert.
     Empty,
-    /// How many bans detection may make.
+    /// The limit on bans by detection.
     DetectionLimit,
     /// The budget for new sources.
     NewSources,
@@ -25,7 +25,7 @@ pub enum Direct {
     Challenge,
     /// The used part of the challenge's budgets.
     ChallengeTaken,
-    /// Which packets are captured.
+    /// The filter for captured packets.
     Capture,
     /// The time, in tests.
     ManualClock,

@@ -65,7 +65,7 @@ pub struct BanEvent {
 }
 const _: () = assert!(size_of::<BanEvent>() != size_of::<DropEvent>());
 
-/// What one CPU remembers of its events.
+/// The event counters of one CPU.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]

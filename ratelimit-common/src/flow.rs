@@ -29,7 +29,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Why it is dropped where the lists say nothing; `None` where it is not.
+    /// The reason it is dropped if no list applies; `None` if it passes.
     #[inline(always)]
     pub const fn refusal(self) -> Option<DropReason> {
         match self {

@@ -23,7 +23,7 @@ pub const NO_DESTINATION: u32 = u32::MAX;
 
 /// Behind the source, at 0, come its further limits.
 const FURTHER: usize = 1;
-/// From here on the prefixes around it.
+/// The index of the first surrounding prefix; the others follow.
 const AROUND: usize = 2;
 const LAYERS: usize = AROUND + LEVELS_MAX;
 /// Behind them the node.

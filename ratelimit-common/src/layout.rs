@@ -162,11 +162,11 @@ pub mod suspended {
     pub const ALL: u32 = 0;
     /// The challenge.
     pub const CHALLENGE: u32 = 1;
-    /// How many there are.
+    /// The number of indices.
     pub const COUNT: u32 = 2;
 }
 
-/// Where the program keeps the state of sources; fixed when it is loaded.
+/// The store for the state of sources; fixed when the program is loaded.
 pub mod store {
     /// In LRU hash maps.
     pub const LRU: u32 = 0;
@@ -174,7 +174,7 @@ pub mod store {
     pub const COMPACT: u32 = 1;
 }
 
-/// Where a program under test reads the time; fixed when it is loaded.
+/// The clock of a program under test; fixed when it is loaded.
 pub mod clock {
     /// The kernel's clocks: the [settings](crate::Settings) say which one.
     pub const KERNEL: u32 = 0;

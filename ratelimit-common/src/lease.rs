@@ -35,7 +35,7 @@ pub struct Lease {
 )]
 #[repr(C)]
 pub struct Demand {
-    /// What passed.
+    /// The admitted amount of each limit.
     pub admitted: [u64; LIMITS_MAX],
     /// The refused amount of each limit.
     pub refused: [u64; LIMITS_MAX],

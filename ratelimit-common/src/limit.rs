@@ -61,7 +61,7 @@ impl Limit {
         Self { region, ..self }
     }
 
-    /// Where the state of its sources is, where the store is `compact`.
+    /// The region with the state of its sources if the store is `compact`.
     #[inline(always)]
     pub const fn region(&self) -> Region {
         self.region

@@ -53,7 +53,7 @@ impl<A: Address> PrefixKey<A> {
 pub struct ListEntry {
     /// The end of the ban, in nanoseconds since boot; 0 without a ban.
     banned_until_ns: u64,
-    /// From the lowest bit: the index of the policy, the end of the allow, and flags.
+    /// The fields, from the lowest bit: the index of the policy, the end of the allow, and flags.
     said: u64,
     slots: Slots,
 }
@@ -242,8 +242,8 @@ impl Answer {
         }
     }
 
-    /// When the rules will change after `now`, in nanoseconds since boot. The latest time if they
-    /// never will.
+    /// The next time after `now` at which the rules change, in nanoseconds since boot. The latest
+    /// possible time if they never change.
     #[inline(always)]
     pub const fn changes_at_ns(self, now: Instant) -> u64 {
         let mut at_ns = u64::MAX;

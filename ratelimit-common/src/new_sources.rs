@@ -50,12 +50,12 @@ pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 /// The shortest window: 1,000 ticks of 2^16 ns.
 pub const PER_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8));
 
-/// Whose state is to be made.
+/// The owner of the state to be created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Newcomer {
-    /// That of a source.
+    /// A source.
     Source = 0,
-    /// That of an overflow bucket.
+    /// An overflow bucket.
     OverflowBucket = 1,
 }
 
@@ -65,7 +65,7 @@ pub type Taken = [u64; 2];
 /// The unspent shares of a CPU.
 pub type BudgetShares = [Share; 2];
 
-/// How many sources may get state in a window.
+/// The most sources that may get state in a window.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -267,7 +267,7 @@ mod tests {
             }
         }
 
-        /// How many of these tries succeed on a CPU.
+        /// The number of these tries that succeed on a CPU.
         fn taken_by(&self, cpu: usize, tries: u64, at_ns: u64) -> u64 {
             let taken = (0..tries).filter(|_| {
                 let share = self.shares[cpu].get();

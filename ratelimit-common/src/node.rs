@@ -56,7 +56,7 @@ pub const DRAWS_MAX: usize = 4;
 pub struct Share {
     /// Packets or bytes.
     left: u64,
-    /// When it ends, in nanoseconds since boot.
+    /// The expiry, in nanoseconds since boot.
     until_ns: u64,
     /// The scope of the policy that it was drawn from.
     scope: u64,
@@ -520,7 +520,7 @@ pub const fn share_place(policy: &Policy) -> u32 {
     }
 }
 
-/// Why a packet is dropped that a limit of such a policy refuses.
+/// The drop reason of a packet that a limit of this policy refuses.
 #[inline(always)]
 const fn reason(policy: &Policy) -> DropReason {
     if policy.is_of_destination() {

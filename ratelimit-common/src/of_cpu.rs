@@ -16,12 +16,12 @@ pub struct OfCpu {
     pub tick: Tick,
     /// The state of the challenge.
     pub challenge: challenge::OfCpu,
-    /// What it knows about sources, by family.
+    /// The caches about sources, by family.
     pub sources: [Sources; 2],
 }
 const _: () = assert!(size_of::<OfCpu>() <= ELEMENT_BYTES_MAX);
 
-/// What a CPU knows about the sources of a family.
+/// A CPU's caches about the sources of a family.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Sources {
@@ -37,7 +37,7 @@ pub struct Sources {
 )]
 #[repr(C)]
 pub struct Tick {
-    /// How many there were before (`jiffies`).
+    /// The number of earlier ticks (`jiffies`).
     pub jiffies: u64,
     /// In nanoseconds since boot.
     pub at_ns: u64,

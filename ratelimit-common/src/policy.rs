@@ -332,7 +332,8 @@ impl Policy {
         Self { ban, ..self }
     }
 
-    /// When sources that repeatedly exceed its limits are banned; `None` for never.
+    /// The rule for banning sources that repeatedly exceed its limits; `None` if they are never
+    /// banned.
     #[inline(always)]
     pub const fn ban(&self) -> Option<&BanRule> {
         if self.ban.is_none() {
@@ -408,8 +409,9 @@ impl Policy {
         self.only_limit().filter(|limit| limit.is_fixed_window())
     }
 
-    /// What keeps the state of this policy apart from that of others. Two policies whose words of
-    /// state mean the same thing may share a scope, and then share what their sources have used.
+    /// The scope, which separates the state of this policy from that of others. Two policies whose
+    /// words of state mean the same thing may share a scope, and with it the recorded usage of
+    /// their sources.
     #[inline(always)]
     pub const fn scope(&self) -> u32 {
         self.scope

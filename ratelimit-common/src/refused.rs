@@ -30,8 +30,8 @@ pub const WAYS: usize = 2;
 /// The sets of all CPUs together, of each family, within the bounds of a CPU.
 pub const SETS: u32 = 1 << 17;
 
-/// How long a word is of use after the last refusal, 18 minutes: far less than the time after which
-/// words wrap.
+/// The useful lifetime of a word after the last refusal, 18 minutes: far less than the time after
+/// which words wrap.
 const RECENT_NS: u64 = 1 << 40;
 
 const SETS_OF_CPU_MIN: u32 = 1 << 12;
@@ -92,7 +92,7 @@ impl<A: Address> Refused<A> {
         (self.packets != 0).then_some(self.source)
     }
 
-    /// How often, and when last.
+    /// The number of refusals and the time of the last.
     pub const fn refusals(&self) -> Refusals {
         Refusals {
             packets: self.packets,
@@ -232,8 +232,8 @@ pub const fn may_refuse(now: Instant) -> bool {
 /// cost a packet a comparison.
 const ASKED_NS: u64 = 1 << 30;
 
-/// Until when words are looked up if one is stored at `now`. `None` if that is hardly later than
-/// the recorded time: each packet reads it, so it is written rarely.
+/// The time until which words are looked up if one is stored at `now`, in nanoseconds. `None` if
+/// that is barely later than the recorded time: each packet reads it, so it is written rarely.
 #[inline(always)]
 pub const fn noted(asked_until_ns: u64, now: Instant) -> Option<u64> {
     let until_ns = now.as_nanos().wrapping_add(ASKED_NS);
@@ -244,12 +244,12 @@ pub const fn noted(asked_until_ns: u64, now: Instant) -> Option<u64> {
     }
 }
 
-/// How often a source was refused, and when last.
+/// The refusals of a source: their number and the time of the last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Refusals {
     /// Packets over a limit of its policy, dropped or observed.
     pub packets: u64,
-    /// When the last of them came, in nanoseconds since boot.
+    /// The time of the last refusal, in nanoseconds since boot.
     pub last_ns: u64,
 }
 

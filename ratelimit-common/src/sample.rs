@@ -14,7 +14,8 @@ pub const EVERY: u32 = 32;
 /// At a low rate, each packet is sampled: up to this many per epoch.
 pub const IN_EPOCH: u64 = 16;
 
-/// How fast packets come is measured in epochs of so long: 8 ms, in which bursts even out.
+/// The length of an epoch, over which the packet rate is measured, as a power of two in
+/// nanoseconds: 8 ms, in which bursts even out.
 const EPOCH_SHIFT: u32 = 23;
 
 /// After this many samples, an epoch ends early: the rate has increased.
@@ -28,7 +29,7 @@ pub const FRONT_BYTES: u32 = 128;
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Front {
-    /// When the packet came, in nanoseconds since boot.
+    /// The arrival time of the packet, in nanoseconds since boot.
     pub at_ns: u64,
     /// The number of packets that it represents, including itself.
     pub packets: u32,
@@ -91,17 +92,17 @@ impl Socket {
     }
 }
 
-/// What one CPU remembers of its samples.
+/// The sampling state of one CPU.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Countdown {
-    /// When the epoch began.
+    /// The start of the epoch, in nanoseconds since boot.
     began_ns: u64,
     /// Packets of the epoch up to the one that was looked at last.
     seen: u32,
-    /// How many of them were looked at.
+    /// The number of them that were looked at.
     looks: u32,
     /// The packets to leave out that were chosen, and those of them that are left.
     chosen: u32,

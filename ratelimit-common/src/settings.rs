@@ -18,7 +18,7 @@ use crate::{
 #[repr(transparent)]
 pub struct Settings(u64);
 
-/// What happens to packets of new sources when the budget is spent.
+/// The treatment of packets of new sources when the budget is spent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OverBudget {
     /// They pass, and no limit of a source counts them.
@@ -449,7 +449,7 @@ impl Settings {
         self.uses::<{ Feature::NewSources as u8 }>()
     }
 
-    /// What happens to packets over it.
+    /// The treatment of packets of new sources over the budget.
     #[inline(always)]
     pub fn over_budget(self) -> OverBudget {
         if self.uses::<{ Feature::OverBudgetDrop as u8 }>() {

@@ -11,7 +11,7 @@ use crate::{
     new_sources::Newcomer,
 };
 
-/// Why the state of a new source was not stored.
+/// The reason the state of a new source was not stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InsertError {
     /// Another CPU stored it first.

@@ -38,7 +38,7 @@ const ATTEMPTS: usize = 16;
 /// The strikes behind the one that a ban takes.
 const FOLLOWING: u64 = CONFIRMATIONS as u64 - 1;
 
-/// When a policy bans: after a number of strikes within a window, and for how long.
+/// The rule by which a policy bans: a number of strikes within a window, and the length of the ban.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -108,7 +108,7 @@ impl BanRule {
         self.unverified != 0
     }
 
-    /// When a ban that begins at `now` ends.
+    /// The end of a ban that begins at `now`.
     #[inline(always)]
     pub const fn until(&self, now: Instant) -> Instant {
         Instant::from_nanos(now.as_nanos().saturating_add(self.for_ns))
@@ -159,7 +159,7 @@ impl BanRule {
 /// A packet that a limit of its source's policy refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Strike<'a> {
-    /// When it came.
+    /// The arrival time of the packet.
     pub at: Instant,
     /// A cursor at the front of its frame.
     pub frame: Cursor<'a>,

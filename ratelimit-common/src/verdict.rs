@@ -1,6 +1,6 @@
 //! The answer of the pipeline: what happens to a packet, and why.
 
-/// What happens to a packet, with the one reason under which it is counted.
+/// The fate of a packet, with the one reason under which it is counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The packet continues to the network stack.
@@ -11,7 +11,7 @@ pub enum Verdict {
     Observe(DropReason),
 }
 
-/// Why a packet passes.
+/// The reason a packet passes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum PassReason {
@@ -38,7 +38,7 @@ pub enum PassReason {
     Established = 9,
 }
 
-/// Why a packet is dropped.
+/// The reason a packet is dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum DropReason {

@@ -215,7 +215,7 @@ fn used(amount: u64, word: u64) -> u64 {
     window(amount).used(word, NOW)
 }
 
-/// How a word is changed.
+/// A word and the way it is changed.
 trait Word: Default + Send + Sync + 'static {
     fn load(&self) -> u64;
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;

@@ -21,7 +21,8 @@ use crate::{
 #[unsafe(no_mangle)]
 static REFUSED_SETS: Constant<u32> = Constant::new(SETS);
 
-/// Until when packets ask for words by which a limit refused a source, in nanoseconds since boot.
+/// The time until which packets look up the words by which a limit refused a source, in nanoseconds
+/// since boot.
 #[unsafe(no_mangle)]
 static ASKED_UNTIL_NS: Variable = Variable::new();
 

@@ -31,7 +31,7 @@ enum Way {
     Nowhere,
 }
 
-/// Which prefixes packets go to that come here.
+/// The prefixes of packets that are destined for this host.
 pub struct Routes {
     /// The addresses of this host.
     own: Vec<IpAddr>,

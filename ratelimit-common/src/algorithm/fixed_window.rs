@@ -47,9 +47,9 @@ pub struct FixedWindow {
     /// The window plus how far time may go back, on the scale of words. The lowest bits, below a
     /// nanosecond, contain the shift from nanoseconds to that scale.
     span: u64,
-    /// How far time may go back, on the same scale. The lowest bits contain the number of bits of
-    /// the count. There are at least as many such bits, so they affect no comparison of a time with
-    /// [`span`](Self::span).
+    /// The largest step back in time that is tolerated, on the same scale. The lowest bits contain
+    /// the number of bits of the count. There are at least as many such bits, so they affect no
+    /// comparison of a time with [`span`](Self::span).
     early: u64,
 }
 
@@ -297,7 +297,7 @@ impl FixedWindow {
         )
     }
 
-    /// How far time may go back: [`EARLY_NS`], or a window.
+    /// The largest step back in time that is tolerated, in nanoseconds: [`EARLY_NS`], or a window.
     #[inline(always)]
     const fn early_ns(&self) -> u64 {
         self.early.wrapping_shr(self.ns_shift())

@@ -47,7 +47,7 @@ pub struct SlidingLog {
     reserved_2: u64,
 }
 
-/// Why a log refuses a packet.
+/// The reason a log refuses a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refused {
     /// The oldest packet is less than a window old.

@@ -53,12 +53,12 @@ const FASTEST_BITS: u32 = 16;
 /// The units by which the judgement of a packet may be off.
 pub const ROUNDING: u64 = 4;
 
-/// How far time may go back.
+/// The largest step back in time that is tolerated, in nanoseconds.
 pub const EARLY_NS: u64 = 1 << EARLY_BITS;
 const EARLY_BITS: u32 = 32;
 
-/// How far a word may be ahead of the clock beyond the capacity of the bucket, as inflow time: 34
-/// s. It exceeds [`EARLY_NS`] by the longest duration of a change of the rate.
+/// The most that a word may be ahead of the clock beyond the capacity of the bucket, as inflow
+/// time: 34 s. It exceeds [`EARLY_NS`] by the longest duration of a change of the rate.
 const AHEAD_BITS: u32 = 35;
 
 /// The units of the largest bucket, as a power of two: a sixteenth of the range, so that a word is
@@ -187,7 +187,8 @@ impl TokenBucket {
         }
     }
 
-    /// How much earlier or later a packet may be admitted than its tokens flow in, in nanoseconds.
+    /// The rounding error of the admission time of a packet, in nanoseconds: it may be admitted
+    /// this much before or after its tokens flow in.
     pub fn rounding_ns(&self) -> u64 {
         self.flows_in_ns(ROUNDING)
     }

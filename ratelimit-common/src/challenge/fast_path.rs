@@ -6,9 +6,9 @@ use crate::{
     parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
 };
 
-/// How long a CPU remembers that the challenge is off. Then it checks again, because another CPU
-/// may have turned it on, or the rules may have changed. With the coarse clock it remembers for at
-/// least a tick.
+/// The time for which a CPU remembers that the challenge is off, in nanoseconds. Then it checks
+/// again, because another CPU may have turned it on, or the rules may have changed. With the coarse
+/// clock it remembers for at least a tick.
 pub const IDLE_NS: u64 = 1_000_000;
 
 /// Returns `Unasked` if the outcome can be determined cheaply, otherwise `None`. So most packets

@@ -12,7 +12,7 @@ use crate::{Instant, generation::Generation};
 #[repr(transparent)]
 pub struct NextPackets(u64);
 
-/// Which of the next packets are only counted.
+/// The part of the next packets that is only counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counted {
     /// All of them.

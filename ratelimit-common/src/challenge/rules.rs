@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// When sources are challenged.
+/// The condition on which sources are challenged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum When {
     /// Never.
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-/// When the challenge began, and when it ends.
+/// The beginning and the end of the challenge.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -108,7 +108,7 @@ pub struct On {
 pub struct Taken {
     /// The used part of each [`Shared`] budget: words of a window of a second.
     pub words: [u64; 3],
-    /// When sources are challenged for each kind of request in [`Asked`].
+    /// The period of the challenge for each kind of request in [`Asked`].
     pub on: [On; 2],
 }
 
@@ -124,13 +124,14 @@ pub struct OfCpu {
     pub unanswered: u64,
     /// The outcome for the next SYNs and the next queries, by [`Asked`].
     next: [NextPackets; 2],
-    /// Until when the challenge is known to be off, in nanoseconds since boot.
+    /// The time until which the challenge is known to be off, in nanoseconds since boot.
     idle_until_ns: u64,
     /// Sources known as verified.
     pub verified: VerifiedCache,
 }
 
-/// When sources are challenged, how long they stay verified, and how many answers are sent.
+/// The conditions of the challenge, the time for which sources stay verified, and the budget for
+/// answers.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -321,7 +322,7 @@ impl Rules {
         }
     }
 
-    /// How long a source stays verified.
+    /// The time for which a source stays verified, in nanoseconds.
     #[inline(always)]
     pub const fn lasts_ns(&self) -> u64 {
         self.lasts_ns
@@ -439,7 +440,7 @@ impl When {
 }
 
 impl Taken {
-    /// When sources are challenged.
+    /// The period in which sources are challenged for this kind of request.
     pub const fn of(&self, asked: Asked) -> On {
         let [connections, queries] = self.on;
         match asked {

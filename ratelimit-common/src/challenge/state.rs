@@ -79,13 +79,13 @@ pub trait ChallengeState<A: Address> {
     #[inline(always)]
     fn count_unanswered(&self) {}
 
-    /// Until when it is on, as last seen.
+    /// The last seen end of the challenge.
     #[inline(always)]
     fn until(&self, _: Asked) -> Instant {
         Instant::default()
     }
 
-    /// Until when it is suspended.
+    /// The end of the suspension.
     #[inline(always)]
     fn suspended_until(&self) -> Instant {
         Instant::default()
@@ -99,7 +99,7 @@ pub trait ChallengeState<A: Address> {
     #[inline(always)]
     fn set_since(&self, _: Asked, _since: Instant) {}
 
-    /// Until when a source is verified, which may be in the past.
+    /// The expiry of the verification of a source, which may be in the past.
     #[inline(always)]
     fn verified(&self, _source: &A) -> Option<Verified> {
         None

@@ -4,7 +4,7 @@ use crate::Instant;
 
 const BY_RESET: u64 = 1 << 1;
 
-/// Until when a source is verified, and how: a bit is set if the proof was a RST.
+/// The expiry of a source's verification, and its proof: a bit is set if that was a RST.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verified(u64);
 

@@ -4,11 +4,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Address, Family, Instant, address::words};
 
-/// How many a CPU keeps of each family. A power of two.
+/// The slots of a CPU for each family. A power of two.
 const SLOTS: usize = 256;
 
-/// How long one is kept. So one that is pushed out of the table, or is no longer in it, is known
-/// for so long at most.
+/// The lifetime of a cached entry, in nanoseconds. A source that was evicted or removed from the
+/// table stays verified for at most this long.
 pub const KEPT_NS: u64 = 1_000_000_000;
 
 /// The sources that were found last, each in the slot of its address: its bits, and until when it

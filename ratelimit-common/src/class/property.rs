@@ -28,7 +28,7 @@ pub enum Property {
     HopsAndService,
     /// The outermost VLAN that the frame still has, or [`NO_VLAN`].
     Vlan,
-    /// What both addresses say together: [`Addresses::bits`].
+    /// The joint properties of both addresses: [`Addresses::bits`].
     Addresses,
     /// An octet of the IPv4 address it goes to, and above it the place of that. A packet has a
     /// value for each place.
@@ -55,7 +55,7 @@ impl Property {
     /// The entries of the map of all properties.
     pub const ENTRIES: u32 = Self::DestinationV6.sum_before() + Self::DestinationV6.values();
 
-    /// How many values it has: they begin at 0.
+    /// The number of its values, which begin at 0.
     #[inline(always)]
     pub const fn values(self) -> u32 {
         match self {
@@ -70,7 +70,7 @@ impl Property {
         }
     }
 
-    /// Where its part of the map begins.
+    /// The index of its first entry in the map.
     #[inline(always)]
     pub const fn start(self) -> u32 {
         match self {

@@ -26,7 +26,7 @@ impl Region {
         self.first_set
     }
 
-    /// How many sets it has; 0 for a limit that has no region.
+    /// The number of sets; 0 for a limit that has no region.
     pub const fn sets(self) -> u32 {
         self.sets
     }

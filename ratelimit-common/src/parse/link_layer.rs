@@ -13,7 +13,7 @@ pub enum LinkLayer {
     None,
 }
 
-/// What follows the link-layer headers.
+/// The header behind the link-layer headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Payload {
     /// An IPv4 header.

@@ -25,7 +25,7 @@ const URG: u8 = 1 << 5;
 /// The flags without those of congestion notification (RFC 3168), which may come with any of them.
 const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 
-/// Where the flags of a TCP header end.
+/// The end of the flags in a TCP header, as an offset in bytes.
 const FLAGS_END: u16 = 14;
 /// Bytes of a header of UDP or ICMP. A part that others follow ends at a multiple of as many.
 const SHORT_HEADER: u16 = 8;
@@ -42,7 +42,7 @@ pub struct UpperLayer(u32);
 /// maximum number of extension headers, each of maximum length.
 pub const OFFSET_MAX: u16 = 0x7fff;
 
-/// Which part of its packet a frame carries.
+/// The part of its packet that a frame carries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Fragment {
@@ -164,7 +164,7 @@ impl Kind {
         !matches!(self.fragment(), Fragment::Whole)
     }
 
-    /// Which part of its packet it is.
+    /// The part of its packet that it carries.
     pub const fn fragment(self) -> Fragment {
         Fragment::from_number(self.0 >> Self::FRAGMENT_SHIFT)
     }
@@ -304,7 +304,7 @@ impl UpperLayer {
         (self.0 >> PROTOCOL_SHIFT) as u8
     }
 
-    /// Which part of its packet the frame carries.
+    /// The part of its packet that the frame carries.
     #[inline(always)]
     pub const fn fragment(self) -> Fragment {
         self.part().of(self.protocol())

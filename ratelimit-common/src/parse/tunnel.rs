@@ -101,7 +101,7 @@ impl Tunnel {
     }
 }
 
-/// Which tunnels are looked into: a bit each, and above them their ports.
+/// The tunnels that are looked into: a bit each, and above them their ports.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Tunnels(u64);

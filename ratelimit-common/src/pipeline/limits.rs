@@ -42,7 +42,7 @@ pub(super) fn run<'a, A: Address>(
     None
 }
 
-/// Why a packet passes that no limit refuses.
+/// The pass reason of a packet that no limit refuses.
 #[inline(always)]
 const fn passed(outcome: Outcome) -> PassReason {
     match outcome {

@@ -6,17 +6,18 @@ use crate::Address;
 /// Some lengths of prefixes, and the words that say where there are any.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Level {
-    /// Where its words begin. Those of the width `w` are the 2^w words behind the first 2^w.
+    /// The index of the first word. The words of the width `w` are the 2^w words behind the first
+    /// 2^w.
     pub(super) first: u32,
-    /// How many words it may have, as a power of two.
+    /// The most words it may have, as a power of two.
     pub(super) width_max: u8,
     /// The length of the networks that share a word with others or have it to themselves.
     pub(super) bits: u8,
     /// The longest prefixes.
     pub(super) longest: u8,
-    /// How many lengths there are, and bits for them in a word.
+    /// The number of prefix lengths, and of bits for them in a word.
     pub(super) lengths: u8,
-    /// How many bits the filter of networks has; those of the filter of prefixes are the rest.
+    /// The bits of the filter of networks; the rest belong to the filter of prefixes.
     pub(super) networks: u8,
     /// The bit of a wide word that says that this level has something; that of the wide level is
     /// never asked for.
@@ -141,8 +142,8 @@ impl Level {
         None
     }
 
-    /// What of `address` the answer of [`longest_match`](Self::longest_match) depends on: its
-    /// prefix of the longest length that `word` knows.
+    /// The part of `address` that [`longest_match`](Self::longest_match) depends on: its prefix of
+    /// the longest length in `word`.
     #[inline(always)]
     pub fn front<A: Address>(self, word: u64, address: A) -> A {
         address.prefix(self.longest_of(word & self.length_bits()))
@@ -155,7 +156,7 @@ impl Level {
         u32::from(self.longest).wrapping_sub(lengths.trailing_zeros()) as u8
     }
 
-    /// What [`longest_match`](Self::longest_match) needs to know about the level, in one word.
+    /// The input of [`longest_match`](Self::longest_match) about the level, in one word.
     #[inline(always)]
     pub const fn lengths_to_bits(self) -> u64 {
         (self.networks as u64) << 16 | (self.longest as u64) << 8 | self.lengths as u64

@@ -2,7 +2,8 @@
 
 use super::{Level, NARROWEST};
 
-/// How many words the narrower levels have in use, as powers of two: the word behind the wide ones.
+/// The numbers of words in use on the narrower levels, as powers of two: the word behind the wide
+/// ones.
 ///
 /// A short list has few words, which stay in the cache whatever addresses are asked for. For a
 /// longer one its bits are set in more words first, and then the packets are sent there, at once.
