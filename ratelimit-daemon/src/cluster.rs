@@ -26,7 +26,7 @@ pub use self::{
 /// A message, and how it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// From the stream, or from the stored parts.
+    /// The way it arrived: in the stream, or in the stored parts.
     pub arrival: ratelimit_cluster::Arrival,
     /// The message with the signature of its node.
     pub message: Vec<u8>,

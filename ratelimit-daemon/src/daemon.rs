@@ -48,7 +48,7 @@ use crate::{
     user::User,
 };
 
-/// How long pending requests may take after a stop.
+/// The time that pending requests get after a stop.
 const GRACE: Duration = Duration::from_secs(5);
 /// Clients that may wait to be taken.
 const BACKLOG: u32 = 1024;

@@ -56,7 +56,7 @@ pub type EntryByGeneration = ByGeneration<ListEntry>;
 /// The result of an operation on a table.
 pub type Result<T, E = DatapathError> = std::result::Result<T, E>;
 
-/// Why a table could not be changed or read.
+/// The reason a table could not be changed or read.
 #[derive(Debug, thiserror::Error)]
 pub enum DatapathError {
     /// The table has no room for another entry.

@@ -56,7 +56,7 @@ struct Settings {
 /// The answer to a proxy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What was obtained of one request.
+    /// The quota obtained for one request.
     pub obtained: Obtained,
     /// The usage of the key after it.
     pub levels: Vec<Level>,

@@ -23,7 +23,7 @@ use ratelimit_core::{
 use crate::clock;
 use ratelimit_interface::{InterfaceState, XdpMode};
 
-/// How long to wait before a retry, unless something changes.
+/// The pause before a retry, unless something changes.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Observations of a configured interface.
@@ -96,7 +96,7 @@ pub enum LinkState {
         entry: PathBuf,
         /// Whether any program runs on the interface, which then has to call it.
         has_caller: bool,
-        /// Why it is not as it was wanted.
+        /// The difference from the configuration, if there is one.
         remark: Option<String>,
     },
     /// The program runs on the interface that had its name before.
@@ -230,7 +230,7 @@ impl LinkState {
         )
     }
 
-    /// Why not everything that was configured is enforced; `None` where it is.
+    /// The reason the configuration is not fully enforced; `None` if it is.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Attached { .. }

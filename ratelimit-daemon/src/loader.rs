@@ -105,7 +105,7 @@ pub trait Loader: Send {
 /// Maps by their names.
 pub type Descriptors = BTreeMap<String, OwnedFd>;
 
-/// What is pinned.
+/// The pinned objects.
 #[derive(Debug, Default)]
 pub struct Pinned {
     /// The links.
@@ -179,7 +179,7 @@ pub struct InterfacePlan {
     pub name: String,
     /// Slot of its counters.
     pub slot: u32,
-    /// How to attach.
+    /// The mode of attachment.
     pub mode: Mode,
     /// Whether there may be jumbo frames although its MTU does not say so yet.
     pub jumbo: bool,
@@ -212,6 +212,6 @@ pub struct Attachment {
     pub program: u32,
     /// The pin of the program that receives passed packets, if it is known.
     pub next: Option<PathBuf>,
-    /// Why it does not run as it was wanted.
+    /// The difference from the configuration, if there is one.
     pub remark: Option<String>,
 }

@@ -16,8 +16,8 @@ use tracing::info;
 
 use crate::{clock, private};
 
-/// How long the loader of a killed daemon may take to exit. The kernel may be verifying its
-/// program, on a machine under attack.
+/// The time for the loader of a killed daemon to exit. The kernel may be verifying its program, on
+/// a machine under attack.
 const PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(5);
 /// Waiting for longer is logged: another daemon may be running and not about to end.

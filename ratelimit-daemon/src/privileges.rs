@@ -11,7 +11,7 @@ use crate::{seccomp, user::User};
 
 /// Capabilities needed to load and attach a program.
 const NEEDED: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_NET_ADMIN];
-/// What loading keeps.
+/// Capabilities kept for loading.
 const KEPT: [Capability; 3] = [
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,

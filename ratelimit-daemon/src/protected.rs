@@ -22,7 +22,7 @@ use tracing::warn;
 
 pub use self::ban_vetting::{Requester, widest_by_detection};
 
-/// Why an address is protected.
+/// The reason an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Why {
     /// The host talks to itself.
@@ -181,7 +181,7 @@ impl Protected {
         reasons.map(|(prefix, reasons)| (*prefix, reasons.iter()))
     }
 
-    /// What is protected.
+    /// The protected prefixes.
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
         self.reasons.keys().copied()
     }

@@ -24,7 +24,7 @@ pub use self::maps::CaptureMaps;
 use self::pcapng::Writer;
 use crate::{clock, stream};
 
-/// How long the kernel continues without a renewal.
+/// The time for which the kernel continues without a renewal.
 const LEASE: Duration = Duration::from_secs(5);
 /// The interval of renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -44,13 +44,13 @@ enum Request {
 
 /// A requested capture and its output.
 pub struct Wanted {
-    /// What is captured.
+    /// The request.
     pub request: CaptureRequest,
     /// The user who started it.
     pub author: String,
     /// The interfaces by their slots.
     pub interfaces: BTreeMap<u32, String>,
-    /// Who reads it.
+    /// The writer to the client.
     pub writer: stream::Writer,
 }
 

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 const STREAMS_MAX: usize = 16;
 /// Pieces of a stream that wait for a slow client.
 const PIECES_MAX: usize = 16;
-/// How long a client may take to read the rest when the daemon stops.
+/// The time that a client has to read the rest when the daemon stops.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The streams of a listener, as one of its connections sees them.

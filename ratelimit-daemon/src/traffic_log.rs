@@ -32,7 +32,7 @@ pub use self::{
 
 /// Samples and questions that may wait.
 const QUEUE: usize = 64;
-/// How long a query waits for a disk that does not respond.
+/// The longest wait of a query for a disk that does not respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends samples and queries to the thread, which ends when all senders are gone.

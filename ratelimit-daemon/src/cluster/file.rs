@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use tokio::{sync::Semaphore, time::timeout};
 
-/// How long a file may take to be read.
+/// The timeout for reading a file.
 const READING: Duration = Duration::from_secs(1);
 /// Maximum number of hanging reads, each of which occupies a thread until its file system answers.
 static READS: Semaphore = Semaphore::const_new(4);

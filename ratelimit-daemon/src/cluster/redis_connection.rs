@@ -14,7 +14,7 @@ use super::{Heard, route::Route};
 const STREAM: &str = "{ratelimit}:stream";
 /// Prefix of the keys of stored parts.
 const PART: &str = "{ratelimit}:part";
-/// How long the store may hold a request for messages, in milliseconds.
+/// The longest time for which the store may hold a request for messages, in milliseconds.
 const WAIT_MS: u64 = 300;
 /// The most messages of an answer: with the longest ones 16 MB.
 const MESSAGES_MAX: u64 = 32;
@@ -27,7 +27,7 @@ const PART_KEPT: Millis = 120_000;
 /// No part is kept for longer, however long what it states lasts.
 const PART_KEPT_MAX: Millis = 366 * 86_400_000;
 
-/// Why the store cannot be used.
+/// The reason the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// It does not answer, or answers with an error.
@@ -107,7 +107,7 @@ impl EntryId {
 /// The connection that sends messages and reads parts.
 pub struct Link {
     connection: MultiplexedConnection,
-    /// When the last message that was read was stored.
+    /// The time at which the last read message was stored.
     seen: Millis,
 }
 

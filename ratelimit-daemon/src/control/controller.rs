@@ -88,9 +88,9 @@ pub(crate) struct About {
 /// The results of reloads.
 #[derive(Clone, Debug)]
 pub struct Reloads {
-    /// When a configuration was last applied.
+    /// The time at which a configuration was last applied.
     pub applied: Timestamp,
-    /// Why the last reload was refused, if it was.
+    /// The error of the last reload, if it was refused.
     pub error: Option<Refused>,
 }
 

@@ -16,8 +16,9 @@ use crate::{
     loader::Unavailable,
 };
 
-/// How long a check of the interfaces stays fresh for queries. It is shorter than the start of
-/// `rlctl`, so a change is seen, yet thousands of commands per second do not check each time.
+/// The time for which a check of the interfaces stays fresh for queries. It is shorter than the
+/// start of `rlctl`, so a change is seen, yet thousands of commands per second do not check each
+/// time.
 const STALE: Duration = Duration::from_millis(2);
 
 /// The interfaces, and when they were last checked.

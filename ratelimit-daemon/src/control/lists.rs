@@ -86,7 +86,7 @@ pub struct ListRead {
     pub difference: Difference,
     /// Entries from which connected networks were cut although the configuration does not say so.
     pub unsaid: ExemptEntries,
-    /// When it was last downloaded, see [`Reading::fetched`].
+    /// The time of the last download, see [`Reading::fetched`].
     pub fetched: Option<Timestamp>,
 }
 

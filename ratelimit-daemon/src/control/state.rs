@@ -94,11 +94,11 @@ pub(crate) struct Kept {
 /// Results of changes.
 #[derive(Default)]
 pub(crate) struct Noted {
-    /// Since when every packet is judged by the policies in force.
+    /// The time since which every packet is judged by the policies in force.
     pub policies_since: Instant,
-    /// How often tables were created again.
+    /// The number of times that tables were created again.
     pub renewals: u64,
-    /// How full the lists are.
+    /// The fill level of the lists.
     pub filling: Filling,
     /// Bans to announce to the cluster.
     pub unshared: Unshared,

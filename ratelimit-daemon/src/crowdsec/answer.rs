@@ -17,7 +17,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// The most decisions of an answer that are taken.
 const DECISIONS_MAX: usize = 1_000_000;
 
-/// Which of the two lists of an answer a decision is on.
+/// One of the two lists of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Side {
     /// It applies.
@@ -142,7 +142,7 @@ pub struct Decision<'a> {
     pub scenario: Cow<'a, str>,
 }
 
-/// Why a decision is ignored.
+/// The reason a decision is ignored.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Ignored {
@@ -166,7 +166,7 @@ impl Ignored {
 }
 
 impl Decision<'_> {
-    /// Whom it bans.
+    /// The banned prefix.
     pub fn banned(&self) -> Result<Prefix, Ignored> {
         if !self.kind.eq_ignore_ascii_case("ban") {
             return Err(Ignored::Type);

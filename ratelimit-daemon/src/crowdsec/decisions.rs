@@ -47,7 +47,7 @@ pub struct Wanted {
     pub until: Instant,
     /// The reason: the scenario.
     pub reason: Arc<str>,
-    /// Who decided.
+    /// The author of the decision.
     pub author: Arc<str>,
 }
 

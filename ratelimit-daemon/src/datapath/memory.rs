@@ -116,7 +116,7 @@ pub struct Memory {
     pub tally: Tally,
     /// Whether changes of the settings fail.
     pub settings_refused: bool,
-    /// How many changes of the settings succeed before they fail.
+    /// The number of changes of the settings that succeed before they fail.
     pub settings_left: Option<u32>,
     /// Counts of matched packets, by slot.
     pub entry_counters: BTreeMap<u16, Counter>,
@@ -124,7 +124,7 @@ pub struct Memory {
     pub counter_owners: BTreeMap<u16, u64>,
     /// The packets that limits judged.
     pub judged: Counter,
-    /// Where the next scan of sources pauses.
+    /// The gate at which the next scan of sources pauses.
     pub gate: Option<Gate>,
 }
 

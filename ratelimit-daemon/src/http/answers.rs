@@ -99,7 +99,7 @@ pub type Answered<T> = (Result<T, Refused>, Notices);
 pub struct Notices {
     /// Whether everything passes.
     pub opened: Option<PassAllStatus>,
-    /// Why changes could not be saved.
+    /// The reasons why changes could not be saved.
     pub unkept: Vec<String>,
     /// Interfaces that are not protected.
     pub unenforced: Vec<Unenforced>,

@@ -53,12 +53,12 @@ use super::{
     peer::Peer,
 };
 
-/// How many sources `top` shows unless the request says it.
+/// The number of sources that `top` shows by default.
 const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
 
-/// How long `status` waits for the controller before it reports what keeps it busy.
+/// The longest wait of `status` for the controller before it reports what keeps it busy.
 const STATUS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The result of a handler.

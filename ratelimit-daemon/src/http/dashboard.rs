@@ -51,9 +51,9 @@ const STYLE: &str = include_str!("dashboard/style.css");
 const POLICY: &str =
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// How often packets are counted.
+/// The interval at which packets are counted.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long a result is shared by all viewers. Finding the busiest sources scans their table.
+/// The time for which all viewers share a result. Finding the busiest sources scans their table.
 const STATS_LAST: Duration = Duration::from_millis(900);
 const STATUS_LAST: Duration = Duration::from_millis(1_900);
 const LISTS_LAST: Duration = Duration::from_millis(4_900);
@@ -69,7 +69,7 @@ const TOP: usize = 50;
 /// Events that are sent: the last ones that are no drops.
 const EVENTS: usize = 100;
 
-/// Who may look.
+/// The clients of the dashboard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Audience {
     /// Clients of the control socket.

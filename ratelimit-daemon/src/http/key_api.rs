@@ -22,7 +22,7 @@ const TOP_DEFAULT: usize = 20;
 /// The most keys that are listed.
 const TOP_MAX: usize = 10_000;
 
-/// What applications and proxies may ask.
+/// Returns the routes for applications and proxies.
 pub fn public_router(keys: Keys) -> Router {
     Router::new()
         .route("/v1/obtain", post(obtain))

@@ -41,9 +41,10 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
     }
 }
 
-/// How long `/healthz` waits for the controller. Health checks usually time out after a second.
+/// The longest wait of `/healthz` for the controller. Health checks usually time out after a
+/// second.
 const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
-/// How long the controller may be busy with one thing before it counts as unhealthy.
+/// The time for which the controller may be busy with one thing before it counts as unhealthy.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// Healthy means that the controller answers, or has been busy only for seconds, that the program

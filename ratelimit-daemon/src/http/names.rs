@@ -14,9 +14,9 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a request waits for a name. After that, its author is a number.
+/// The longest wait of a request for a name. After that, its author is a number.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a name is cached.
+/// The lifetime of a cached name.
 const FRESH: Duration = Duration::from_mins(5);
 /// Lookups at a time: each holds a thread until the directory answers.
 const LOOKUPS_MAX: usize = 4;

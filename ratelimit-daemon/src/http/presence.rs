@@ -29,7 +29,7 @@ use tokio_util::{
 
 use crate::{clock, stream::Streams};
 
-/// How long the bytes of a request or of its response may be missing. Processing a complete request
+/// The longest gap between the bytes of a request or of its response. Processing a complete request
 /// has no limit.
 const QUIET_MAX: Duration = Duration::from_mins(1);
 /// The limit for a connection that is being closed.
@@ -72,8 +72,8 @@ impl Presence {
         }))
     }
 
-    /// Since when it waits for a request; `None` while one is under way, and for one that gives way
-    /// already.
+    /// The time since which it waits for a request; `None` while one is under way, or if it already
+    /// gives way.
     pub fn idle_since(&self) -> Option<Instant> {
         let is_idle = self.is_in(Phase::Idle) && !self.is_leaving();
         is_idle.then(|| self.moved_at())

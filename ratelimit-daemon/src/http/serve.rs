@@ -43,12 +43,12 @@ use crate::{control::Listeners, keys::Keys, stream::Streams};
 const REFUSALS_MAX: usize = 16;
 /// Connections of applications and proxies that ask about keys.
 const OF_KEYS: usize = 4096;
-/// How long a client from the network may take to send the head of a request. Others have the
-/// duration of a connection: with a timer per request, the runtime would wake up for most of them.
+/// The timeout for the head of a request from the network. Others have the duration of a
+/// connection: with a timer per request, the runtime would wake up for most of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection from the network may last.
+/// The longest duration of a connection from the network.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long to wait after an error of `accept` (too many open files).
+/// The pause after an error of `accept` (too many open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a client may ask more than once on a connection.

@@ -21,7 +21,7 @@ use super::{
 use crate::{clock, private};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
-/// How long the kernel may take to release a link.
+/// The timeout for the kernel to release a link.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
 const DETACH_POLL: Duration = Duration::from_millis(2);
 

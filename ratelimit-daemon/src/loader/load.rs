@@ -92,7 +92,7 @@ pub struct Loaded {
     ebpf: Ebpf,
     /// Constants and entry point of the program.
     pub variant: Variant,
-    /// What it logs.
+    /// The log of the program.
     pub log: ProgramLog,
 }
 

@@ -24,9 +24,9 @@ use crate::clock;
 /// The timeout of a response: the verifier processes hundreds of thousands of instructions, on a
 /// machine that may be under attack.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How often to check whether the loader is still running.
+/// The interval at which the loader is checked for being alive.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a loader may be stopped while it creates maps.
+/// The time for which a loader may be stopped while it creates maps.
 const STOPPED_MAX: Duration = Duration::from_secs(3);
 
 /// Asks the process of the loader.
@@ -45,7 +45,7 @@ struct Line {
     late: u32,
 }
 
-/// Why the loader answers nothing, whatever it is asked.
+/// The reason the loader cannot answer any request.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The loader was stopped (SIGSTOP).

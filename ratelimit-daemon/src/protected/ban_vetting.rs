@@ -16,7 +16,7 @@ use ratelimit_core::{
 
 use super::{Protected, Why};
 
-/// Who requested a ban.
+/// The origin of a request for a ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Requester {
     /// An operator, with or without `--force`.

@@ -18,7 +18,7 @@ use crate::{
 
 use super::connection::{self, pause, reported};
 
-/// How often the controller is asked for outgoing messages.
+/// The interval at which the controller is asked for outgoing messages.
 const STEP: Duration = Duration::from_millis(50);
 /// Answers of the store that wait for the controller.
 const ANSWERS: usize = 4;

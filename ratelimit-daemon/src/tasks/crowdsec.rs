@@ -24,7 +24,7 @@ use crate::{
 
 use super::connection::{self, pause, reported};
 
-/// How often all decisions are requested, in case a change was not reported.
+/// The interval at which all decisions are requested, in case a change was not reported.
 const WHOLE: Duration = Duration::from_hours(1);
 /// The first pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use crate::{
 
 /// The netlink groups to watch.
 pub const GROUPS: [u32; 1] = [libc::RTNLGRP_LINK];
-/// How often interfaces are checked without a notification.
+/// The interval at which interfaces are checked without a notification.
 const EVERY: Duration = Duration::from_millis(250);
 /// While thousands of interfaces change, they are checked once in this time.
 const SETTLES: Duration = Duration::from_millis(20);

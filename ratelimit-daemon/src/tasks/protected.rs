@@ -22,9 +22,9 @@ pub const GROUPS: [u32; 4] = [
     libc::RTNLGRP_IPV6_IFADDR,
     libc::RTNLGRP_IPV6_ROUTE,
 ];
-/// How often files and sessions are checked.
+/// The interval at which files and sessions are checked.
 const EVERY: Duration = Duration::from_mins(1);
-/// How long to wait for further changes: a new interface gets several addresses.
+/// The wait for further changes: a new interface gets several addresses.
 const SETTLES: Duration = Duration::from_millis(200);
 
 fn has_relevant(bytes: &[u8]) -> bool {

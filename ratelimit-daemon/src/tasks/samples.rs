@@ -29,14 +29,14 @@ use crate::{
     ring::{Events, Ring},
 };
 
-/// How often the ring is emptied.
+/// The interval at which the ring is emptied.
 const PACE: Duration = Duration::from_millis(50);
 /// The pause of sampling if attacks are only reported: after each window of a second, so that
 /// packets pay next to nothing.
 const BETWEEN: Duration = Duration::from_secs(4);
-/// How long to wait for the first packet of a window.
+/// The timeout for the first packet of a window.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How often the rules are read again.
+/// The interval at which the rules are read again.
 const RULES_LAST: Duration = Duration::from_secs(1);
 /// Samples per read: more than the ring holds, so that it can fill again during the read.
 const BATCH: usize = 1 << 14;

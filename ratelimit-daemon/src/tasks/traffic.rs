@@ -20,7 +20,7 @@ use crate::{
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often the state of the history is reported, in periods.
+/// The interval at which the state of the history is reported, in periods.
 const REPORT_EVERY: u32 = 5;
 /// The part of the time that scans of all sources take at most.
 const SCANS_PART: u32 = 20;

@@ -19,10 +19,10 @@ const POINTS: i64 = 720;
 const POINTS_MAX: i64 = 10_081;
 const HOUR: i64 = 3600;
 
-/// Which sums are summed up to which points.
+/// The sums to read, and the points to combine them into.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Plan {
-    /// From where the sums are.
+    /// The tier of the sums.
     pub tier: Tier,
     /// The first second.
     pub from: i64,

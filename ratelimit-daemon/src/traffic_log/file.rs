@@ -99,7 +99,7 @@ impl File {
         }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -33,7 +33,7 @@ pub struct Increment {
     pub first: i64,
     /// The number of seconds.
     pub seconds: i64,
-    /// What came.
+    /// The traffic in these seconds.
     pub sums: Sums,
 }
 

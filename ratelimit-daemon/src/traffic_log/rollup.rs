@@ -25,11 +25,11 @@ pub type BucketKey = (Tier, i64);
 /// The sum of a second, a minute or an hour.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bucket {
-    /// When it begins, in seconds since 1970.
+    /// The beginning, in seconds since 1970.
     pub at: i64,
     /// Number of its seconds with data.
     pub observed: u32,
-    /// What came.
+    /// The traffic in this time.
     pub sums: Sums,
 }
 

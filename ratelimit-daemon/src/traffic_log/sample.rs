@@ -15,7 +15,7 @@ pub struct Sample {
     pub at: Timestamp,
     /// When, by a clock that does not jump: since the machine started.
     pub since_boot: Duration,
-    /// What is counted.
+    /// The counters at this time.
     pub counters: Counters,
     /// Remaining quota of watched limits.
     pub levels: Sums,

@@ -42,7 +42,7 @@ pub enum Job {
 pub struct Report {
     /// The status for reports.
     pub status: HistoryStatus,
-    /// Why it cannot be written; `None` where it can.
+    /// The error that prevents writing; `None` if the history can be written.
     pub error: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::{control::controller::Controller, traffic_log::Report};
 
-/// What does not work where the history cannot be written.
+/// The name under which failures to write the history are reported.
 const HISTORY: &str = "history";
 
 /// Takes notice of how the history is kept.

@@ -59,7 +59,7 @@ impl Command for DueLists {
 pub struct TakeList {
     /// The file.
     pub file: ListFile,
-    /// What was read.
+    /// The result of reading the list.
     pub reading: Result<Reading, Refused>,
 }
 

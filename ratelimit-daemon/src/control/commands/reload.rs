@@ -16,7 +16,7 @@ use crate::{
 
 /// Applies what was read again, whole or not at all.
 pub struct Reload {
-    /// What was read.
+    /// The result of reading the configuration.
     pub candidate: Result<Candidate, Refused>,
     /// The options of the request.
     pub request: ReloadRequest,

@@ -27,7 +27,7 @@ pub struct Start {
     pub config: Config,
     /// The texts of the configuration. Empty if it came from the command line.
     pub texts: Vec<File>,
-    /// Why the files were refused, if this is the fallback.
+    /// The error in the configuration files, if this is the fallback.
     pub refused: Option<String>,
 }
 

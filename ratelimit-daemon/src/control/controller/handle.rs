@@ -40,7 +40,7 @@ type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
 
 type Answer = Box<dyn FnOnce(Unkept, Others) + Send>;
 
-/// Why changes in force are not in the database.
+/// The reasons why changes in force are not in the database.
 type Unkept = Arc<[String]>;
 
 /// The answers to the other commands of a group, sent when this is dropped. The first command
@@ -72,7 +72,7 @@ pub struct Handle {
     keys: Keys,
 }
 
-/// Why the controller does not answer.
+/// The reason the controller does not answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unanswered {
     /// The controller has stopped.

@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::{clock, control::state::State};
 
-/// How long to wait, with retries, for the previous listener to release the port.
+/// The longest wait, with retries, for the previous listener to release the port.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 const TRY: Duration = Duration::from_millis(5);
 

@@ -515,7 +515,8 @@ impl Lab {
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
     }
 
-    /// Until when the datapath drops packets of a prefix, with the last bit that manual ends have.
+    /// The time until which the datapath drops packets of a prefix, with the last bit set as in
+    /// manual ends.
     fn until(&self, text: &str) -> Option<Instant> {
         let until = self.entries().get(&prefix(text))?.banned_until()?;
         Some(Instant::from_nanos(until.as_nanos() | 1))

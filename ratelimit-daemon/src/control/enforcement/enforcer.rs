@@ -42,9 +42,9 @@ pub struct Enforcer {
     counts: [u64; 2],
     held: Tables,
     prefix_filters: PrefixFilterCounts,
-    /// Where the comparison of each family continues.
+    /// The positions at which the comparison of each family continues.
     scans: [ScanPosition; 2],
-    /// Where the comparison of classes and policies continues.
+    /// The position at which the comparison of classes and policies continues.
     spare: Spare,
     /// Whether a failed change could not be undone completely.
     is_in_doubt: bool,

@@ -22,7 +22,7 @@ const RESERVED: u64 = 10;
 /// The fill level, in percent, of a list that is nearly full.
 const NEARLY_FULL: u64 = 80;
 
-/// How full the lists are.
+/// The fill level of the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filling {
     /// Whether the list of a family is nearly full, IPv4 and IPv6.

@@ -21,7 +21,7 @@ use crate::{
     control::{reports::journal::Journal, state::State},
 };
 
-/// How long samples of a source's traffic count as recent.
+/// The age up to which samples of a source's traffic count as recent.
 const SENDING_LASTS: Duration = Duration::from_secs(15);
 
 /// The attacks detected in samples of all packets.

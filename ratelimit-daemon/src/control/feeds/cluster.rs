@@ -49,11 +49,11 @@ use crate::{
 
 /// The name of the trouble that the store does not respond.
 pub const CLUSTER: &str = "cluster";
-/// How often all statements are compared with what is in force.
+/// The interval at which all statements are compared with the state in force.
 const SWEEP: Duration = Duration::from_secs(10);
-/// How long a new node waits for lifts by other nodes.
+/// The time for which a new node waits for lifts by other nodes.
 const SETTLING: Duration = Duration::from_secs(15);
-/// How often changed statements of this node are saved.
+/// The interval at which changed statements of this node are saved.
 const WRITE: Duration = Duration::from_secs(2);
 /// Counts refused messages of one kind.
 #[derive(Clone, Debug, Default)]

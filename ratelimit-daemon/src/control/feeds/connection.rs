@@ -12,7 +12,7 @@ pub struct Connection<T> {
     pub connected: Option<bool>,
     /// The time of the last change.
     pub since: Timestamp,
-    /// Why the server does not respond, or why its data is not in force.
+    /// The reason the server does not respond, or its data is not in force.
     pub error: Option<String>,
     /// The number of failures to respond.
     pub failures: u64,

@@ -25,7 +25,7 @@ use crate::{clock, control::state::State, protected::Requester};
 /// The most sources whose lifted bans are reported.
 const LIFTED_MAX: usize = 1024;
 
-/// How often, and for how many sources, a would-be ban of a dry run is reported.
+/// The interval between reports of a would-be ban of a dry run, with the number of sources.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
 const WOULD_BE_MAX: usize = 4096;
 

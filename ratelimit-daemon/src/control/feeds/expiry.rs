@@ -20,14 +20,14 @@ use crate::{
     control::{reports::cause::Cause, state::State},
 };
 
-/// How often expired list entries are removed.
+/// The interval at which expired list entries are removed.
 const PRUNE: Duration = Duration::from_mins(1);
 
 /// Removes expired rows. Entries of allow lists are removed at once, those of ban lists from time
 /// to time, because the kernel already ignores them.
 #[derive(SmartDefault)]
 pub struct Ended {
-    /// When list entries were last removed. Starts at the current time.
+    /// The last removal of list entries. Starts at the current time.
     #[default(clock::monotonic())]
     pruned: std::time::Instant,
 }

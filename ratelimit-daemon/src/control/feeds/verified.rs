@@ -14,7 +14,7 @@ const COUNTED_EVERY: Duration = Duration::from_secs(10);
 /// The sources that are verified, as they were counted last.
 #[derive(Debug, Default)]
 pub struct VerifiedSources {
-    /// When they were counted, and how many had proved themselves until then.
+    /// The time of the last count, and the number of proofs until then.
     counted: Option<(Instant, u64)>,
     count: u64,
 }
@@ -52,7 +52,7 @@ impl VerifiedSources {
         }
     }
 
-    /// How many there are.
+    /// The number of verified sources.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 const ENDING: &str = "jsonl";
-/// How long to wait after a failed write.
+/// The pause after a failed write.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The lists whose copies are to be written, or removed if `None`.

@@ -26,8 +26,8 @@ pub struct ListFile {
     pub(crate) reader: Arc<()>,
 }
 
-/// How long a file system may take, for all files that are read together, and for each file after
-/// one that did not respond.
+/// The timeout for a file system, for all files that are read together, and for each file after one
+/// that did not respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_LEFT: Duration = Duration::from_secs(1);
 impl ListFile {

@@ -24,15 +24,15 @@ pub struct ListFiles {
 #[derive(Clone, Debug, Default)]
 pub struct FileState {
     tried: Option<Instant>,
-    /// When it was last applied.
+    /// The time at which the file was last applied.
     pub read: Option<Timestamp>,
-    /// When that file was last downloaded.
+    /// The time at which the file was last downloaded.
     pub fetched: Option<Timestamp>,
     /// The number of failures.
     pub errors: u64,
     /// The last failure.
     pub error: Option<String>,
-    /// When the failure was last logged.
+    /// The time at which the failure was last logged.
     reported: Option<Instant>,
     /// Shared with the file while it is being read.
     reader: Arc<()>,
@@ -42,9 +42,9 @@ pub struct FileState {
     is_outdated: bool,
 }
 
-/// How often the same failure is logged.
+/// The interval at which the same failure is logged again.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
-/// How soon a file is retried whose file system did not respond.
+/// The pause before a file is retried whose file system did not respond.
 const SILENT: Duration = Duration::from_secs(10);
 
 impl ListFiles {

@@ -22,7 +22,7 @@ use crate::{control::reports::log_throttle::Reminder, private};
 pub struct StateFile<T> {
     path: PathBuf,
     kind: PhantomData<fn() -> T>,
-    /// Why the file is outdated; `None` if it is current.
+    /// The reason the file is outdated; `None` if it is current.
     behind: Option<String>,
     reminder: Reminder,
 }

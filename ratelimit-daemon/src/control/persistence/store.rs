@@ -55,8 +55,8 @@ use crate::{
 /// The pages of the log, of 4 KiB, after which a commit has to write them back to the database.
 const LOG_PAGES: i64 = 16_384;
 
-/// How long a change waits while another process reads the database. After that it is written later
-/// (`unwritten.rs`).
+/// The longest wait of a change while another process reads the database. After that it is written
+/// later (`unwritten.rs`).
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The database.

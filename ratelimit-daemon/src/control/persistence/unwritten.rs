@@ -104,7 +104,7 @@ pub struct Unwritten {
 /// The last failure.
 struct Failed {
     error: String,
-    /// When the next try is due.
+    /// The time of the next try.
     again: Instant,
 }
 

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::control::controller::Controller;
 
-/// Which API of `CrowdSec` is to be followed, and later after each reload.
+/// Follows the configured API of `CrowdSec`, which may change with each reload.
 pub fn crowdsec_wishes(controller: &Controller) -> watch::Receiver<Option<Crowdsec>> {
     controller.feeds.crowdsec.wishes()
 }

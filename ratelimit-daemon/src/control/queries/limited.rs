@@ -20,7 +20,7 @@ pub fn limited(state: &State, source: Prefix, named: &Named) -> Option<Limited> 
     })
 }
 
-/// How many prefixes have a further limit that is in force.
+/// Counts the prefixes with a further limit in force.
 pub fn count(state: &State) -> usize {
     let rows = state.intent.limited().iter();
     let hold = rows.filter(|(prefix, row)| {

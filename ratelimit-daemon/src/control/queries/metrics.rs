@@ -53,7 +53,7 @@ pub struct Snapshot {
     pub reloads: Reloads,
     /// Differences between the kernel and the intent.
     pub reconciliation: Reconciliation,
-    /// How full the lists are.
+    /// The fill level of the lists.
     pub filling: Filling,
     /// Statistics of database commits.
     pub commits: Commits,

@@ -9,7 +9,7 @@ use ratelimit_core::{
 
 use crate::{clock, control::state::State};
 
-/// How long an answer waits for the file system of the databases.
+/// The longest wait of an answer for the file system of the databases.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The databases of the running configuration.

@@ -1,6 +1,6 @@
 //! Why entries of the intent go.
 
-/// Why entries go.
+/// The reason entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cause<'a> {
     /// Their origin says all that is known.

@@ -20,7 +20,7 @@ use crate::{clock, private};
 
 /// The most stored changes by users, and the most caused by traffic.
 pub const ROWS_MAX: usize = 1_000;
-/// How long they are stored.
+/// The age at which events are deleted.
 const AGE_MAX: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// New rows after which excess and old rows are deleted.
 const FORGET_EVERY: usize = 100;

@@ -20,7 +20,7 @@ use super::event_log;
 
 /// The most events of each kind.
 const KEPT: usize = event_log::ROWS_MAX;
-/// How many events a follower may lag behind before it loses some.
+/// The number of events that a follower may lag behind before it loses some.
 const BEHIND_MAX: usize = 4_096;
 
 /// The events of this run of the daemon, and the changes of previous runs.

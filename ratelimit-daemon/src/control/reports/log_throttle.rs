@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_mins(1);
 
-/// When it was last reported. `None` while the condition does not hold.
+/// The time of the last report. `None` while the condition does not hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reminder(Option<Instant>);
 

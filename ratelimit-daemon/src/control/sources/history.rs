@@ -37,9 +37,9 @@ use crate::{
 
 /// The most limits whose windows are counted.
 const LIMITS_MAX: usize = 256;
-/// How long records are kept.
+/// The age at which records are deleted, in hours.
 pub const HOURS_KEPT: i64 = 7 * 24;
-/// How often they are stored in the database.
+/// The interval at which records are stored in the database.
 const FLUSH: Duration = Duration::from_mins(1);
 /// Samples take at most this part of the time.
 const PART: u32 = 500;
@@ -52,7 +52,7 @@ pub struct History {
     hour: i64,
     seen: BTreeMap<Measured, Seen>,
     flushed: Option<Moment>,
-    /// When the history began, if there is no older one.
+    /// The beginning of the history, if there is no older one.
     began: Option<Timestamp>,
 }
 

@@ -28,7 +28,7 @@ use crate::{
 
 /// Scans that can wait for their turn.
 const QUEUE: usize = 64;
-/// How long a count of sources stays fresh.
+/// The time for which a count of sources stays fresh.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
 /// The tables, and the memory of the scans.

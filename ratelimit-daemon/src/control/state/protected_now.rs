@@ -19,8 +19,8 @@ use crate::{
     protected::{Protected, Requester, Why},
 };
 
-/// How long the client of an SSH session stays protected after its last command. Active sessions
-/// are also found on the host; this is for hosts that do not list them.
+/// The time for which the client of an SSH session stays protected after its last command. Active
+/// sessions are also found on the host; this is for hosts that do not list them.
 const PEER_LASTS: Duration = Duration::from_hours(1);
 /// The most such addresses. Users who can run commands could allow any address anyway.
 const PEERS_MAX: usize = 64;

@@ -24,8 +24,8 @@ const SECOND: i64 = 1_000_000_000;
 /// The longest plausible time for which a machine was off, in nanoseconds: a year.
 pub const OFF_MAX: i64 = 366 * 24 * 3600 * SECOND;
 
-/// How far a correct wall clock may go back over a reboot, in nanoseconds: a minute, the precision
-/// of hardware clocks.
+/// The largest step back of a correct wall clock over a reboot, in nanoseconds: a minute, the
+/// precision of hardware clocks.
 pub const BACK_MAX: i64 = 60 * SECOND;
 
 /// The lifetime of a note, in nanoseconds.
@@ -58,9 +58,9 @@ pub struct Moment {
 pub struct Note {
     /// The ID of the boot in which it was written.
     pub boot: String,
-    /// How far the daemon's clock was ahead of the time since boot, in nanoseconds.
+    /// The lead of the daemon's clock over the time since boot, in nanoseconds.
     pub ahead_ns: i64,
-    /// How long the machine had been suspended since boot, in nanoseconds.
+    /// The time for which the machine had been suspended since boot, in nanoseconds.
     pub asleep_ns: i64,
     pub moment: Moment,
     /// The last moment of an earlier boot, if it is not known how long the machine was off after
@@ -72,10 +72,10 @@ pub struct Note {
 pub struct Timekeeper {
     boot: String,
     ahead: i64,
-    /// How long the machine has been suspended since boot.
+    /// The time for which the machine has been suspended since boot, in nanoseconds.
     asleep: i64,
     unsettled: Option<Moment>,
-    /// When the last note was written.
+    /// The moment of the last written note.
     noted: Option<Moment>,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct OwnProgram {
     pub(super) takes_long_frames: bool,
     /// The program that receives passed packets.
     pub(super) next: Option<PathBuf>,
-    /// Where it is pinned for other programs to call, if it is not attached by a link.
+    /// The pin for other programs to call, if it is not attached by a link.
     pub(super) entry: Option<PathBuf>,
     /// Whether it uses other tables than the current ones, which must be filled before it is
     /// replaced.
@@ -47,7 +47,7 @@ pub(super) struct OwnProgram {
     pub(super) age: Age,
 }
 
-/// How much of the current configuration a program has.
+/// The age of a program in relation to the current configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Age {
     /// This daemon attached it to the current tables.

@@ -304,7 +304,7 @@ fn in_list() -> Prefix {
     prefix("198.51.100.7")
 }
 
-/// Whose ban was ended by the last change.
+/// The prefix whose ban was ended by the last change.
 fn ended() -> Prefix {
     prefix("192.0.2.9")
 }

@@ -368,7 +368,7 @@ fn ended(intent: &Intent, now: Instant) -> Vec<String> {
     all.map(|edit| format!("{edit:?}")).collect()
 }
 
-/// Until what was to end soon has, and the daemon has seen it.
+/// Waits until the entries with a short lifetime have expired and the daemon has noticed.
 fn end_soon(lab: &mut Lab) {
     thread::sleep(Duration::from_millis(20));
     lab.tick();

@@ -107,7 +107,7 @@ const REFUSE_COMMITS: &str = "
     CREATE TRIGGER refuse AFTER INSERT ON ban BEGIN INSERT INTO child VALUES (1); END;";
 
 impl Lab {
-    /// How many changes the database has, as another reader sees it.
+    /// The number of changes in the database, as seen by another reader.
     fn changes(&self) -> i64 {
         let number = "SELECT number FROM change";
         let database = self.database();
@@ -153,7 +153,7 @@ impl Lab {
     }
 }
 
-/// Why changes are not kept.
+/// The reasons why changes are not in the database.
 type Answer = Result<Vec<String>, Unanswered>;
 
 /// Bans an address for any holder of a handle of a controller.

@@ -22,7 +22,7 @@ const PROTECTED: [(&str, &str); 10] = [
 const LENGTHS_V4: [u8; 8] = [32, 31, 29, 24, 16, 8, 4, 0];
 const LENGTHS_V6: [u8; 8] = [128, 127, 64, 48, 32, 19, 8, 0];
 
-/// What happens to a ban.
+/// The outcome of a ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Effect {
     /// It is refused, and nothing changes.
@@ -139,7 +139,7 @@ fn expected(requester: Requester, address: &str, length: u8) -> Effect {
     }
 }
 
-/// What happens: the protected address passes or does not, and so does its neighbour in the prefix.
+/// The outcome for the protected address and its neighbour in the prefix.
 fn outcome(requester: Requester, address: &str, length: u8) -> Effect {
     let mut lab = Lab::protecting(config(), protected());
     let own: IpAddr = address.parse().unwrap();

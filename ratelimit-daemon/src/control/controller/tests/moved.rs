@@ -111,7 +111,7 @@ struct Seen {
     state: State,
     /// The content of each set: the scope, and the usage.
     words: Vec<Option<(u32, u32)>>,
-    /// How much was used under each scope.
+    /// The usage under each scope.
     used: BTreeMap<u32, u32>,
 }
 

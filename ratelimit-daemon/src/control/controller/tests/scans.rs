@@ -23,7 +23,7 @@ use crate::{
 /// After so long a test fails that would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What scans the tables, without what it finds.
+/// A query that scans the tables; its result is discarded.
 type Scan = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 const TOP: Scan = |handle| {

@@ -71,7 +71,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
     ]
 }
 
-/// When the allow and the limits end, as it is intended.
+/// The intended ends of the allow and the limits.
 fn runtime_ends(lab: &Lab) -> Vec<Instant> {
     let intent = &lab.state.intent;
     let allows = intent.allows().values().map(|row| row.until);

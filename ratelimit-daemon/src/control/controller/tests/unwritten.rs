@@ -155,7 +155,7 @@ impl Lab {
         }
     }
 
-    /// From here on, writes to the tables of the intent fail.
+    /// Makes all further writes to the tables of the intent fail.
     fn fill_disk(&self) {
         self.on_each_table(|table, verb| {
             format!(

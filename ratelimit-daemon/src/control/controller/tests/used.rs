@@ -111,7 +111,7 @@ struct Bench {
     gone: BTreeSet<(String, usize)>,
 }
 
-/// Where state is kept.
+/// The location of state.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Kept {
     Scope(u32),
@@ -226,7 +226,7 @@ impl Bench {
         }
     }
 
-    /// Whose state that of a source is, and the amount that it has.
+    /// The owner of a source's state, and its expected amount.
     fn model_of(&self, source: usize) -> (String, u64) {
         let intent = &self.lab.state.intent;
         let address = Prefix::from(SOURCES[source].parse::<IpAddr>().unwrap());

@@ -87,7 +87,7 @@ pub enum Extent {
     All,
 }
 
-/// Where the comparison of the class arrays and of all policies continues.
+/// The position at which the comparison of the class arrays and of all policies continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spare {
     element: u32,

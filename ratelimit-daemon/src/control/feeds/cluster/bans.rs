@@ -27,13 +27,13 @@ use crate::{
 /// Ends that differ by less are equal.
 pub(super) const SAME_END_MS: Millis = 2_000;
 const NANOS: u64 = 1_000_000;
-/// How statements express "forever": the year 9999.
+/// The end "forever" in statements: the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
 /// Lifts the bans of a prefix on all nodes.
 pub struct Lift {
     pub prefix: Prefix,
-    /// How long it must last for bans that were not heard.
+    /// The expiry that the lift needs to cover bans that were not heard.
     end: Option<Millis>,
 }
 

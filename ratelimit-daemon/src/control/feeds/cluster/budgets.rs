@@ -69,12 +69,12 @@ pub(super) struct Budgets {
     reported: HashMap<(LogKey, usize), Reported>,
     #[default(Duration::from_millis(1))]
     period: Duration,
-    /// Since when keys without their own share have the default share.
+    /// The time since which keys without their own share have the default share.
     #[default(clock::wall())]
     default_since: Timestamp,
     without_room: usize,
-    /// When limits were last divided according to the reports of all nodes, why they are not, and
-    /// since when.
+    /// The last time limits were divided according to the reports of all nodes, the reason they
+    /// currently are not, and the time since which that is so.
     divided_at: Option<Timestamp>,
     #[default(Some(Fallback::NoClock))]
     fallback: Option<Fallback>,
@@ -86,7 +86,7 @@ pub(super) struct Budgets {
 #[derive(Debug)]
 struct Reported {
     share: Share,
-    /// Since when it has this amount.
+    /// The time since which the share has this amount.
     since: Timestamp,
 }
 

@@ -13,7 +13,7 @@ const APART: Millis = 2_000;
 /// The clock, for the current boot.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wall {
-    /// How far it is ahead of the time since boot.
+    /// The lead over the time since boot.
     ahead: Option<Millis>,
 }
 

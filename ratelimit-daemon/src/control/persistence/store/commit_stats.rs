@@ -5,12 +5,12 @@ use std::time::Instant;
 use crate::clock;
 use ratelimit_core::histogram::Histogram;
 
-/// What became of transactions since the database was opened.
+/// The outcomes of transactions since the database was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Commits {
-    /// How long those took that were kept.
+    /// The durations of the committed transactions.
     pub took: Histogram,
-    /// How many failed.
+    /// The number of failed transactions.
     pub failed: u64,
 }
 

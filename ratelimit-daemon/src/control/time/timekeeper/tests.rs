@@ -110,7 +110,7 @@ fn a_restart_of_the_daemon_moves_no_end_by_a_nanosecond() {
 }
 
 proptest! {
-    /// Where no clock is ever wrong, a ban ends at its very time, whatever the machine does.
+    /// As long as no clock is wrong, a ban ends exactly at its expiry, whatever the machine does.
     #[test]
     fn with_a_right_clock_a_ban_ends_after_its_length(
         events in events(false), length in 1..20 * DAY,
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// What happens in the world.
+/// An event in the world.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Run(i64),
@@ -169,7 +169,7 @@ fn events(wrong: bool) -> impl Strategy<Value = Vec<Event>> {
 /// A machine, and a daemon that keeps its time.
 struct World {
     truth: i64,
-    /// How far the wall clock is ahead of the true time.
+    /// The lead of the wall clock over the true time.
     wrong: i64,
     booted: i64,
     boots: u32,
