@@ -19,11 +19,15 @@ function lines(history, what) {
     for (const it of history.verdicts) add(it.action, it[what]);
   } else if (what === "reasons" || what === "reason-bytes") {
     const counted = what === "reasons" ? "packets" : "bytes";
-    for (const it of history.verdicts) if (it.action !== "pass") add(it.action === "drop" ? it.reason : `${it.reason} (dry run)`, it[counted]);
+    for (const it of history.verdicts) {
+      if (it.action === "pass") continue;
+      add(it.action === "drop" ? it.reason : `${it.reason} (dry run)`, it[counted]);
+    }
   } else {
     for (const it of history.policies) add(it.policy, it.packets);
   }
-  const all = [...found].map(([name, values]) => ({ name, values, sum: values.reduce((a, b) => a + b, 0) }));
+  const all = [...found].map(([name, values]) =>
+    ({ name, values, sum: values.reduce((a, b) => a + b, 0) }));
   if (what === "packets" || what === "bytes") return all;
   return all.sort((a, b) => b.sum - a.sum).slice(0, LINES);
 }
@@ -45,24 +49,38 @@ function levels(history) {
     const all = it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
     const rates = it.left.map((left) => (left === null ? null : Math.min(100, 100 * left / all)));
     const known = it.left.filter((left) => left !== null);
-    const text = known.length ? `${number(known.at(-1))} of ${number(all)} left, minimum ${number(Math.min(...known))}` : "no data";
+    const text = known.length
+      ? `${number(known.at(-1))} of ${number(all)} left, minimum ${number(Math.min(...known))}`
+      : "no data";
     return { name: `${it.watched}, ${limit(it.limit)}`, rates, text };
   });
 }
 
-const COUNTED = { packets: "packets", bytes: "bytes", reasons: "packets", "reason-bytes": "bytes", policies: "packets" };
+const COUNTED = {
+  packets: "packets",
+  bytes: "bytes",
+  reasons: "packets",
+  "reason-bytes": "bytes",
+  policies: "packets",
+};
 
 function drawHistory() {
   const what = $("what").value;
   // Green and red are verdicts.
   const first = { packets: 0, bytes: 0, reasons: 1, "reason-bytes": 1 }[what] ?? 3;
   const observed = past.observed_seconds;
-  const rates = (values) => values.map((value, point) => (observed[point] ? value / observed[point] : null));
+  const rates = (values) => values.map((value, point) =>
+    (observed[point] ? value / observed[point] : null));
   const isLevel = what === "levels";
   const unit = COUNTED[what];
   $("of").hidden = !isLevel;
-  const shown = isLevel ? levels(past) : lines(past, what).map((it) => ({ ...it, rates: rates(it.values), text: `${number(it.sum)} ${unit}` }));
-  const top = isLevel ? 100 : round(shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 0));
+  const shown = isLevel
+    ? levels(past)
+    : lines(past, what).map((it) => (
+      { ...it, rates: rates(it.values), text: `${number(it.sum)} ${unit}` }));
+  const top = isLevel
+    ? 100
+    : round(shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 0));
   const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
   const width = past.step_seconds * 1000;
   const curves = shown.map(({ name, rates, text }, index) => ({
@@ -73,18 +91,26 @@ function drawHistory() {
   }));
   plot($("curves"), { curves, from, to, width, top, unit: isLevel ? "% left" : `${unit}/s` });
   const attacked = past.attacks.slice(-LANES).reverse().map((it) => pastAttack(it, from, to));
-  const lanes = attacked.length ? [make("div", { class: "lane" }, make("span", {}, "attacks"), axis(from, to)), make("ul", {}, ...attacked)] : [];
+  const lanes = attacked.length
+    ? [
+      make("div", { class: "lane" }, make("span", {}, "attacks"), axis(from, to)),
+      make("ul", {}, ...attacked),
+    ]
+    : [];
   $("past-attacks").replaceChildren(...lanes);
   const seconds = observed.reduce((a, b) => a + b, 0);
   const notes = [`resolution ${span(past.step_seconds)}`];
-  if (isLevel && !past.levels.length) notes.push("no quotas recorded: add watch = [\"ADDRESS\", \"policy:default\"] to [history]");
+  if (isLevel && !past.levels.length) {
+    notes.push("no quotas recorded: add watch = [\"ADDRESS\", \"policy:default\"] to [history]");
+  }
   if (!isLevel) notes.push(seconds ? `totals of ${span(seconds)}` : "no data");
   $("history-note").textContent = notes.join(", ");
 }
 
 function pastAttack(it, from, to) {
   const [since, seen] = [Date.parse(it.since), Date.parse(it.seen)];
-  const text = `${it.kind} ${it.subject}, ${span((seen - since) / 1000)}, up to ${number(it.packets_per_second)} packets/s`;
+  const text = `${it.kind} ${it.subject}, ${span((seen - since) / 1000)}, `
+    + `up to ${number(it.packets_per_second)} packets/s`;
   return bar(text, since, seen, from, to);
 }
 
@@ -108,7 +134,9 @@ async function askHistory() {
 
 $("past").addEventListener("submit", (event) => event.preventDefault());
 $("range").addEventListener("change", askHistory);
-for (const id of ["what", "whose"]) $(id).addEventListener("change", () => (past ? drawHistory() : askHistory()));
+for (const id of ["what", "whose"]) {
+  $(id).addEventListener("change", () => (past ? drawHistory() : askHistory()));
+}
 // Short ranges are refreshed every few seconds, a month every few minutes.
 setInterval(() => {
   const pause = Math.max(2000, Number($("range").value) * 2);

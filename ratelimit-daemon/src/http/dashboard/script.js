@@ -26,9 +26,11 @@ function number(value) {
 
 function span(seconds) {
   const all = Math.max(0, Math.round(seconds));
-  const parts = [[Math.floor(all / 86400), "d"], [Math.floor(all / 3600) % 24, "h"], [Math.floor(all / 60) % 60, "m"], [all % 60, "s"]];
+  const parts = [[Math.floor(all / 86400), "d"], [Math.floor(all / 3600) % 24, "h"],
+    [Math.floor(all / 60) % 60, "m"], [all % 60, "s"]];
   const first = parts.findIndex(([count]) => count > 0);
-  return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
+  return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0)
+    .map(([count, unit]) => count + unit).join(" ");
 }
 
 const two = (value) => String(value).padStart(2, "0");
@@ -54,13 +56,15 @@ function time(at, text) {
 function zone() {
   const minutes = -new Date().getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`;
+  if (minutes === 0) return "UTC";
+  return `UTC${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`;
 }
 
 /** The labels of a time axis. */
 function axis(from, to) {
   const seconds = (to - from) / 1000;
-  return make("div", { class: "axis" }, ...[from, (from + to) / 2, to].map((at) => time(at, clock(at, seconds))));
+  return make("div", { class: "axis" },
+    ...[from, (from + to) / 2, to].map((at) => time(at, clock(at, seconds))));
 }
 
 /** The smallest round number that is not below `value`, for the top of an axis. */
@@ -73,33 +77,44 @@ function round(value) {
 /**
  * Draws curves with labelled axes; the pointer shows the values at its time.
  *
- * A curve has a name, a class, the text of its legend and points `[time, value]`; a value of null leaves a gap.
+ * A curve has a name, a class, the text of its legend and points `[time, value]`; a value of null
+ * leaves a gap.
  * `width` is the time that a point covers, 0 for a moment.
  */
 function plot(place, { curves, from, to, unit, top, width = 0 }) {
   const x = (at) => (600 * (at - from) / (to - from)).toFixed(1);
   const y = (value) => (100 - value / top * 100).toFixed(1);
   const svg = drawing(600, 100);
-  for (const it of [0, 50, 100]) svg.append(shape("line", { x1: 0, x2: 600, y1: it, y2: it, class: "grid" }));
+  for (const it of [0, 50, 100]) {
+    svg.append(shape("line", { x1: 0, x2: 600, y1: it, y2: it, class: "grid" }));
+  }
   for (const { points, style } of curves) {
     for (const piece of pieces(points)) {
-      const corners = piece.flatMap(([at, value]) => (width ? [[at, value], [at + width, value]] : [[at, value]]));
-      svg.append(shape("polyline", { points: corners.map(([at, value]) => `${x(at)},${y(value)}`).join(" "), class: `curve ${style}` }));
+      const corners = piece.flatMap(([at, value]) =>
+        (width ? [[at, value], [at + width, value]] : [[at, value]]));
+      const line = corners.map(([at, value]) => `${x(at)},${y(value)}`).join(" ");
+      svg.append(shape("polyline", { points: line, class: `curve ${style}` }));
     }
   }
   const labels = [top, top / 2, 0].map((it) => make("span", {}, number(it)));
   const area = make("div", { class: "area" }, svg);
-  const legend = make("div", { class: "key" }, ...curves.map((it) => make("span", { class: it.style }, it.legend)));
+  const legend = make("div", { class: "key" },
+    ...curves.map((it) => make("span", { class: it.style }, it.legend)));
   place.replaceChildren(make("div", { class: "scale" }, unit),
-    make("div", { class: "plot" }, make("div", { class: "scale labels" }, ...labels), area), axis(from, to), legend);
+    make("div", { class: "plot" }, make("div", { class: "scale labels" }, ...labels), area),
+    axis(from, to), legend);
   const show = () => {
     area.querySelectorAll(".cursor, .values").forEach((it) => it.remove());
     if (place.pointer === undefined) return;
     const at = from + place.pointer * (to - from);
     const nearest = ({ points }) => points.reduce((best, it) =>
-      (Math.abs(it[0] + width / 2 - at) < Math.abs((best?.[0] ?? Infinity) + width / 2 - at) ? it : best), null);
-    const rows = curves.map((it) => make("div", { class: it.style }, `${it.name}: ${number(nearest(it)?.[1])}`));
-    const values = make("div", { class: "values" }, make("div", {}, `${clock(at, (to - from) / 1000)}, ${unit}`), ...rows);
+      (Math.abs(it[0] + width / 2 - at) < Math.abs((best?.[0] ?? Infinity) + width / 2 - at)
+        ? it : best), null);
+    const rows = curves.map((it) =>
+      make("div", { class: it.style }, `${it.name}: ${number(nearest(it)?.[1])}`));
+    const values = make("div", { class: "values" },
+      make("div", {}, `${clock(at, (to - from) / 1000)}, ${unit}`),
+      ...rows);
     const cursor = make("div", { class: "cursor" });
     const side = place.pointer < 0.5 ? "left" : "right";
     cursor.style.left = `${place.pointer * 100}%`;
@@ -168,8 +183,11 @@ class Chart {
     const now = this.at;
     const seconds = Number($(this.range).value);
     const height = (points) => Math.max(...points.map((it) => it[1]), 0);
-    let shown = [...this.series].map(([name, points]) => [name, points.filter(([at]) => at >= now - seconds * 1000)]);
-    if (shown.length > lines) shown = shown.sort((a, b) => height(b[1]) - height(a[1])).slice(0, lines);
+    let shown = [...this.series].map(([name, points]) =>
+      [name, points.filter(([at]) => at >= now - seconds * 1000)]);
+    if (shown.length > lines) {
+      shown = shown.sort((a, b) => height(b[1]) - height(a[1])).slice(0, lines);
+    }
     const percent = this.unit === "% left";
     const curves = shown.map(([name, points], index) => {
       const last = points.at(-1)?.[1];
@@ -183,7 +201,12 @@ class Chart {
 }
 
 function drawing(width, height, kind = "curves") {
-  return shape("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": true, class: kind });
+  return shape("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    preserveAspectRatio: "none",
+    "aria-hidden": true,
+    class: kind,
+  });
 }
 
 function shape(tag, attributes) {
@@ -217,7 +240,10 @@ const LANES = 20;
 
 function onStats({ at: seen, rows }) {
   const at = Date.parse(seen);
-  const sums = { at, packets: {}, bytes: {}, reasons: {}, reasonBytes: {}, challenge: { challenged: 0, verified: 0 } };
+  const sums = {
+    at, packets: {}, bytes: {}, reasons: {}, reasonBytes: {},
+    challenge: { challenged: 0, verified: 0 },
+  };
   for (const row of rows ?? []) {
     sums.packets[row.action] = (sums.packets[row.action] ?? 0) + row.packets;
     sums.bytes[row.action] = (sums.bytes[row.action] ?? 0) + row.bytes;
@@ -236,41 +262,59 @@ function onStats({ at: seen, rows }) {
     charts.packets.add(at, packets);
     charts.bytes.add(at, rates("bytes"));
     for (const what of ["reasons", "reasonBytes"]) {
-      const met = Object.entries(rates(what)).filter(([name, rate]) => rate > 0 || charts[what].series.has(name));
+      const met = Object.entries(rates(what))
+        .filter(([name, rate]) => rate > 0 || charts[what].series.has(name));
       charts[what].add(at, Object.fromEntries(met));
     }
     if (quotas) charts.quota.add(at, quotas);
-    for (const [name, rate] of Object.entries(rates("challenge"))) $(`now-${name}`).textContent = `${number(rate)}/s`;
-    for (const action of ACTIONS) $(`now-${action}`).textContent = `${number(packets[action] ?? 0)}/s`;
+    for (const [name, rate] of Object.entries(rates("challenge"))) {
+      $(`now-${name}`).textContent = `${number(rate)}/s`;
+    }
+    for (const action of ACTIONS) {
+      $(`now-${action}`).textContent = `${number(packets[action] ?? 0)}/s`;
+    }
   }
   before = sums;
 }
 
 function onStatus(status) {
-  $("version").textContent = `${status.version}, up ${span((Date.now() - Date.parse(status.started)) / 1000)}`;
+  $("version").textContent =
+    `${status.version}, up ${span((Date.now() - Date.parse(status.started)) / 1000)}`;
   $("zone").textContent = `times in ${zone()}`;
   $("now-bans").textContent = number(status.bans);
   $("now-attacks").textContent = number(status.attacks.length);
   for (const it of document.querySelectorAll(".challenge")) it.hidden = !status.challenge;
-  $("challenge").textContent = status.challenge?.is_on || status.challenge?.dns?.is_on ? "on" : "off";
+  const isChallenging = status.challenge?.is_on || status.challenge?.dns?.is_on;
+  $("challenge").textContent = isChallenging ? "on" : "off";
   const problems = [];
-  if (status.pass_all) problems.push(`pass-all is on (${status.pass_all.by}): limits and bans are not enforced`);
+  if (status.pass_all) {
+    problems.push(`pass-all is on (${status.pass_all.by}): limits and bans are not enforced`);
+  }
   if (status.observe) problems.push("dry run: nothing is dropped");
   if (status.config_error) problems.push(`last reload failed: ${status.config_error}`);
-  for (const it of status.interfaces) if (!it.attached) problems.push(`${it.name} is not protected: ${it.why ?? "not attached"}`);
+  for (const it of status.interfaces) {
+    if (!it.attached) problems.push(`${it.name} is not protected: ${it.why ?? "not attached"}`);
+  }
   for (const it of status.troubles ?? []) problems.push(`${it.what}: ${it.error}`);
   $("problems").replaceChildren(...problems.map((text) => make("li", { class: "problem" }, text)));
   $("interfaces").replaceChildren(...status.interfaces.filter((it) => it.attached)
-    .map((it) => make("li", { class: "well" }, `${it.name}: attached, ${it.mode}${it.remark ? ` (${it.remark})` : ""}`)));
-  $("maps").replaceChildren(...status.maps.filter((it) => it.entries !== null && it.entries !== undefined).map((it) =>
-    make("li", {}, it.name, make("span", {}, make("meter", { min: 0, max: it.capacity, high: it.capacity * 0.9, value: it.entries, "aria-label": it.name }),
+    .map((it) => make("li", { class: "well" },
+      `${it.name}: attached, ${it.mode}${it.remark ? ` (${it.remark})` : ""}`)));
+  const maps = status.maps.filter((it) => it.entries !== null && it.entries !== undefined);
+  const meter = (it) => make("meter", {
+    min: 0, max: it.capacity, high: it.capacity * 0.9, value: it.entries, "aria-label": it.name,
+  });
+  $("maps").replaceChildren(...maps.map((it) =>
+    make("li", {}, it.name, make("span", {}, meter(it),
       ` ${number(it.entries)} / ${number(it.capacity)}`))));
   onAttacks(status.attacks);
   $("cluster").hidden = !status.cluster;
   if (status.cluster) {
     const { node, url, connected, error, nodes } = status.cluster;
-    $("cluster-note").textContent = `${node} at ${url}: ${connected ? "connected" : error ?? "not connected"}`;
-    $("nodes").replaceChildren(...nodes.map((it) => make("tr", {}, make("td", {}, it.name), make("td", {}, it.state), make("td", { class: "number" }, number(it.bans)))));
+    $("cluster-note").textContent =
+      `${node} at ${url}: ${connected ? "connected" : error ?? "not connected"}`;
+    $("nodes").replaceChildren(...nodes.map((it) => make("tr", {}, make("td", {}, it.name),
+      make("td", {}, it.state), make("td", { class: "number" }, number(it.bans)))));
   }
 }
 
@@ -282,15 +326,24 @@ function onAttacks(now) {
   const all = [...attacks.values()];
   $("attacks").replaceChildren(...(now.length ? now : [null]).map((it) => it === null
     ? make("li", { class: "well" }, "no attacks")
-    : make("li", { class: "problem" }, `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`)));
+    : make("li", { class: "problem" },
+      `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, `
+        + `up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`)));
   if (!all.length) return $("timeline").replaceChildren();
   const since = (it) => Date.parse(it.since);
   const first = Math.min(...all.map(since), at - SECONDS_MAX * 1000);
   // Latest first, like all lists of this page.
   all.sort((a, b) => since(b) - since(a));
-  const lanes = all.slice(0, LANES).map((it) => bar(`${it.kind} ${it.subject}, ${span((it.seen - since(it)) / 1000)}`, since(it), it.seen, first, at));
-  const more = all.length > LANES ? make("p", {}, `${all.length - LANES} earlier attacks: see History`) : null;
-  $("timeline").replaceChildren(make("div", { class: "lane" }, make("span"), axis(first, at)), make("ul", {}, ...lanes), ...(more ? [more] : []));
+  const named = (it) => `${it.kind} ${it.subject}, ${span((it.seen - since(it)) / 1000)}`;
+  const lanes = all.slice(0, LANES)
+    .map((it) => bar(named(it), since(it), it.seen, first, at));
+  const more = all.length > LANES
+    ? make("p", {}, `${all.length - LANES} earlier attacks: see History`)
+    : null;
+  $("timeline").replaceChildren(
+    make("div", { class: "lane" }, make("span"), axis(first, at)),
+    make("ul", {}, ...lanes),
+    ...(more ? [more] : []));
 }
 
 function sends(it) {
@@ -304,16 +357,22 @@ function onTop({ at: seen, sources }) {
   if (at <= refusedAt) return;
   const rows = (sources ?? []).map((it) => {
     const last = refused.get(it.source);
-    const rate = last === undefined ? null : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
+    const rate = last === undefined
+      ? null
+      : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
     const choose = make("button", { type: "button" }, it.source);
     choose.addEventListener("click", () => follow(it.source.split("/")[0]));
-    const wait = it.limit?.room_in_seconds > 0 ? `, next packet in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
+    const wait = it.limit?.room_in_seconds > 0
+      ? `, next packet in ${span(Math.max(1, it.limit.room_in_seconds))}`
+      : "";
     const used = it.limit ? number(it.limit.used) + wait : "";
     return make("tr", {}, make("td", {}, choose), make("td", { class: "minor" }, it.policy),
       make("td", { class: "minor" }, sends(it.sending)),
-      make("td", { class: "minor" }, it.limit ? limit(it.limit.limit) : "none"), make("td", {}, used),
+      make("td", { class: "minor" }, it.limit ? limit(it.limit.limit) : "none"),
+      make("td", {}, used),
       make("td", { class: "number" }, number(rate)),
-      make("td", { class: "number" }, number(it.refused_packets)), make("td", {}, it.ban ? left(it.ban) : ""));
+      make("td", { class: "number" }, number(it.refused_packets)),
+      make("td", {}, it.ban ? left(it.ban) : ""));
   });
   refused = new Map((sources ?? []).map((it) => [it.source, it.refused_packets]));
   refusedAt = at;
@@ -338,13 +397,19 @@ function drawBans() {
     $("bans-note").textContent = "searching…";
     return $("bans").replaceChildren();
   }
-  const shown = bans.bans.filter((ban) => !ban.until || Date.parse(ban.until) > Date.now()).slice(0, 100);
+  const shown = bans.bans
+    .filter((ban) => !ban.until || Date.parse(ban.until) > Date.now())
+    .slice(0, 100);
   const found = wanted ? `${bans.count} found` : `${bans.count} total`;
-  $("bans-note").textContent = bans.count > shown.length ? `${found}, latest ${shown.length} shown` : found;
+  $("bans-note").textContent = bans.count > shown.length
+    ? `${found}, latest ${shown.length} shown`
+    : found;
   const focused = document.activeElement?.closest("#bans tr")?.rowIndex;
   $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
-    make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
-    make("td", { class: "minor" }, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)),
+    make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)),
+    make("td", {}, left(ban)),
+    make("td", { class: "minor" },
+      typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)),
     make("td", { class: "minor" }, ban.reason ?? ""), make("td", { class: "minor" }, ban.by ?? ""),
     make("td", {}, unbanButton(ban)))));
   if (focused) $("bans").rows[focused - 1]?.querySelector("button")?.focus();
@@ -359,7 +424,9 @@ function unbanButton({ prefix, origin }) {
 }
 
 function unban(prefix) {
-  if (prefix && confirm(`Remove the bans of ${prefix}?`)) change("DELETE", { prefixes: [prefix] }, `unbanned ${prefix}`);
+  if (prefix && confirm(`Remove the bans of ${prefix}?`)) {
+    change("DELETE", { prefixes: [prefix] }, `unbanned ${prefix}`);
+  }
 }
 
 /** Requests a change of bans. The daemon refuses what endangers the host. */
@@ -369,7 +436,9 @@ async function change(method, body, done) {
   try {
     const answer = await fetch("v1/bans", { method, headers, body: JSON.stringify(body) });
     const said = await answer.json();
-    $("done").textContent = answer.ok ? done : [said.detail, said.hint].filter((it) => it).join("; ");
+    $("done").textContent = answer.ok
+      ? done
+      : [said.detail, said.hint].filter((it) => it).join("; ");
     if (answer.ok) connect();
   } catch {
     $("done").textContent = "The daemon does not respond.";
@@ -378,7 +447,9 @@ async function change(method, body, done) {
 
 function onEvents(events) {
   for (const it of events ?? []) {
-    if (it.event === "attack-ended") attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
+    if (it.event === "attack-ended") {
+      attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
+    }
   }
   $("events").replaceChildren(...(events ?? []).slice(-30).reverse()
     .map((it) => make("li", {}, time(it.at, moment(it.at)), ` ${words(it)}`)));
@@ -393,17 +464,22 @@ function words(it) {
   const dns = it.is_of_dns ? "DNS" : "TCP";
   const target = it.prefix ?? it.destination ?? "the default policy";
   const changes = it.changes?.length ? it.changes.join("; ") : "no changes";
-  const attack = () => `${it.kind} ${it.subject}, up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`;
+  const attack = () => `${it.kind} ${it.subject}, `
+    + `up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`;
   const found = {
     "ban-added": () => `banned ${it.prefix}${by}${until}${reason}`,
     "ban-ended": () => `ban expired: ${it.prefix} (set${by})`,
     "ban-removed": () => `unbanned ${it.prefix}${removedBy}`,
-    bans: () => `${{ added: "banned", ended: "bans expired:", removed: "unbanned" }[it.change]} ${number(it.count)} prefixes from ${it.origin}${by}`,
-    "list-replaced": () => (it.entries ? `loaded list ${it.list}: ${number(it.entries)} entries` : `removed list ${it.list}`) + by,
+    bans: () => `${{ added: "banned", ended: "bans expired:", removed: "unbanned" }[it.change]} `
+      + `${number(it.count)} prefixes from ${it.origin}${by}`,
+    "list-replaced": () => (it.entries
+      ? `loaded list ${it.list}: ${number(it.entries)} entries`
+      : `removed list ${it.list}`) + by,
     "allow-added": () => `allowed ${it.prefix}${by}${until}${reason}`,
     "allow-ended": () => `allow expired: ${it.prefix}`,
     "allow-removed": () => `removed ${it.prefix} from the allow list${removedBy}`,
-    "limits-set": () => `limited ${target} to ${it.limits.map(limit).join(" and ")}${it.observe ? " (dry run)" : ""}${by}${until}${reason}`,
+    "limits-set": () => `limited ${target} to ${it.limits.map(limit).join(" and ")}`
+      + `${it.observe ? " (dry run)" : ""}${by}${until}${reason}`,
     "limits-ended": () => `runtime limits expired: ${target}`,
     "limits-removed": () => `removed runtime limits of ${target}${by}`,
     "attack-began": () => `attack began: ${attack()}`,
@@ -414,7 +490,8 @@ function words(it) {
     "trial-confirmed": () => `confirmed ${it.file}${by}`,
     "trial-rolled-back": () => `rolled back ${it.file}${by || ", not confirmed in time"}`,
     detached: () => `detached from ${it.interfaces.join(", ")}${by}`,
-    "interface-attached": () => `attached to ${it.interface} in ${it.mode} mode${it.remark ? `; ${it.remark}` : ""}`,
+    "interface-attached": () =>
+      `attached to ${it.interface} in ${it.mode} mode${it.remark ? `; ${it.remark}` : ""}`,
     "interface-lost": () => `${it.interface} is not protected: ${it.why}`,
     "trouble-began": () => `failure of ${it.what}: ${it.error}`,
     "trouble-ended": () => `recovered: ${it.what}`,
@@ -477,7 +554,8 @@ function onAccess(may) {
 // The daemon refuses a stream for anything else, and the browser would not ask again.
 function isAddress(text) {
   const parts = text.split(".");
-  if (parts.length === 4 && parts.every((it) => /^(0|[1-9]\d{0,2})$/.test(it) && it < 256)) return true;
+  const isByte = (it) => /^(0|[1-9]\d{0,2})$/.test(it) && it < 256;
+  if (parts.length === 4 && parts.every(isByte)) return true;
   return text.includes(":") && /^[0-9a-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]/`);
 }
 
@@ -489,7 +567,8 @@ function follow(address) {
   $("verdict").classList.toggle("bad", wrong);
   if (wrong) {
     const hint = text.includes("/") ? `; to find bans in a prefix, use the filter below` : "";
-    $("verdict").textContent = `“${text}” is not an address; use for example 203.0.113.7 or 2001:db8::1${hint}`;
+    $("verdict").textContent = `“${text}” is not an address; `
+      + `use for example 203.0.113.7 or 2001:db8::1${hint}`;
     return;
   }
   chosen = text;
@@ -505,11 +584,16 @@ $("choose").addEventListener("submit", (event) => {
 });
 $("act").addEventListener("submit", (event) => {
   event.preventDefault();
-  const [prefix, seconds, reason] = [$("address").value.trim(), Number($("ban-for").value), $("why").value.trim()];
-  if (prefix && confirm(`Ban ${prefix} for ${span(seconds)}?`)) change("POST", { prefixes: [prefix], seconds, reason: reason || null }, `banned ${prefix}`);
+  const [prefix, reason] = [$("address").value.trim(), $("why").value.trim()];
+  const seconds = Number($("ban-for").value);
+  if (prefix && confirm(`Ban ${prefix} for ${span(seconds)}?`)) {
+    change("POST", { prefixes: [prefix], seconds, reason: reason || null }, `banned ${prefix}`);
+  }
 });
 $("unban").addEventListener("click", () => unban($("address").value.trim()));
-for (const id of ["live-range", "quota-range"]) $(id).addEventListener("change", () => Object.values(charts).forEach((it) => it.draw()));
+for (const id of ["live-range", "quota-range"]) {
+  $(id).addEventListener("change", () => Object.values(charts).forEach((it) => it.draw()));
+}
 let typed;
 $("filter").addEventListener("input", () => {
   clearTimeout(typed);
