@@ -165,8 +165,8 @@ impl BanSpec {
         length.map_or(self.length_max, |length| length.min(self.length_max))
     }
 
-    /// How long a source must be quiet after the end of its last ban until its history is
-    /// forgotten: as long as the longest ban.
+    /// The time without a new ban after which a source's history is forgotten: as long as the
+    /// longest ban.
     pub const fn forgotten_after(&self) -> Duration {
         self.length_max
     }

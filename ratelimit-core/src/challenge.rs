@@ -22,12 +22,12 @@ pub const ALWAYS: &str = "always";
 /// The text for challenging none.
 pub const NEVER: &str = "never";
 
-/// When sources have to prove themselves.
+/// The rules by which sources have to prove themselves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Challenge {
-    /// When sources are challenged for TCP connections: above a rate per second.
+    /// The threshold for challenging TCP connections: a rate per second.
     pub connections: When,
-    /// When sources are challenged for DNS queries: above a rate per second.
+    /// The threshold for challenging DNS queries: a rate per second.
     pub queries: When,
     /// The destinations to which connections are challenged; all where none is named.
     pub destinations: Vec<Prefix>,
@@ -37,16 +37,16 @@ pub struct Challenge {
     pub classes: Vec<String>,
     /// The ports that serve DNS.
     pub ports: Vec<u16>,
-    /// How long a source stays verified.
+    /// The time for which a source stays verified.
     pub lasts: Duration,
     /// Answers in a second, to all sources together.
     pub answers: NonZeroU32,
-    /// What they answer.
+    /// The exchange that proves a source.
     pub way: Way,
     /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the
     /// default one (`SO_RCVBUF`).
     pub window_scaling: bool,
-    /// How long the challenge pauses after no client completed it; `None` if it never pauses.
+    /// The pause of the challenge after no client completed it; `None` if it never pauses.
     pub back_off: Option<Duration>,
 }
 
@@ -136,7 +136,7 @@ impl Challenge {
         Some(format!("{noun} {}", self.classes.join(", ")))
     }
 
-    /// When sources are challenged.
+    /// The threshold for challenging this kind of request.
     pub const fn of(&self, asked: Asked) -> When {
         match asked {
             Asked::Connections => self.connections,
@@ -171,7 +171,7 @@ pub fn narrowed(classes: Option<&str>, to: Option<&str>) -> String {
     part("of", classes) + &part("to", to)
 }
 
-/// What is counted.
+/// The unit of the rate.
 pub(crate) const fn unit(asked: Asked) -> &'static str {
     match asked {
         Asked::Connections => "syn/s",

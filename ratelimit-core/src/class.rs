@@ -52,7 +52,7 @@ pub struct ClassParts {
     pub destination_ports: Option<Numbers>,
     /// Flags of TCP.
     pub tcp: Option<TcpFlags>,
-    /// Which parts of fragmented packets they are, if any.
+    /// The parts of fragmented packets that belong to the class, if it is restricted to some.
     pub fragment: Option<Fragments>,
     /// Types of ICMP.
     pub icmp_type: Option<Numbers>,
@@ -110,7 +110,7 @@ pub enum Match {
     Inline(Class),
 }
 
-/// Why there is not such a class.
+/// The error of an invalid class.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClassError {
     /// Nothing is said.
@@ -357,7 +357,7 @@ impl Class {
     }
 }
 
-/// How a protocol is refused, and which are not.
+/// The error for a protocol, and the test whether a protocol is refused.
 type Implied = (fn(String) -> ClassError, fn(u8) -> bool);
 
 impl ClassParts {

@@ -64,7 +64,7 @@ use crate::{
 /// Seeds for tags in a simulation, which must be reproducible. The daemon draws random ones.
 const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
 
-/// Why the datapath cannot hold what is intended.
+/// The reason the datapath cannot hold the intent.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CompileError {
     /// There are too many policies.
@@ -95,7 +95,7 @@ pub enum CompileError {
     TooManyLimits {
         /// The name of the policy.
         policy: String,
-        /// How many.
+        /// The number of limits.
         count: usize,
     },
     /// Nodes cannot share a limit, which was set at runtime.
@@ -158,7 +158,7 @@ pub struct CurrentTables<'a> {
     pub sets: Option<u32>,
     /// Scopes to be moved to larger regions.
     pub moving: BTreeSet<u32>,
-    /// When other rates of token buckets begin.
+    /// The time from which new rates of token buckets apply.
     pub now: Instant,
 }
 
@@ -576,7 +576,7 @@ fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, Interfac
         .collect()
 }
 
-/// How many bans detection may make in a minute.
+/// The limit on bans by detection per minute.
 pub const fn detection_limit(config: &Config) -> BanBudgets {
     BanBudgets {
         verified: BanBudget::per_minute(config.bans_per_minute),
@@ -675,7 +675,7 @@ impl Compiled {
         })
     }
 
-    /// When the policy whose state is in this scope bans.
+    /// The ban rule of the policy whose state is in this scope.
     pub fn ban_of(&self, scope: u32) -> Option<BanSpec> {
         self.policies
             .banning(scope)
@@ -698,7 +698,7 @@ impl Compiled {
                 .any(|wider| self.intent.is_allowed(wider))
     }
 
-    /// What was compiled.
+    /// The compiled configuration.
     pub fn config(&self) -> &Config {
         &self.intent.config
     }

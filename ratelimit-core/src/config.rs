@@ -105,8 +105,8 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
     Ok(files)
 }
 
-/// What files say that were read, the first of them `config.toml`; and what in it is legal and
-/// probably not meant.
+/// Parses files, the first of which is `config.toml`. Also returns warnings about valid settings
+/// that are probably mistakes.
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ pub struct Diagnostic {
     /// The place in the file; `None` where something is absent as a whole.
     #[serde(flatten)]
     pub position: Option<Position>,
-    /// What it is.
+    /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
 }

@@ -61,7 +61,7 @@ pub struct Intent {
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
-    /// Until when everything passes.
+    /// The end of a time in which everything passes.
     pass_all: Option<Instant>,
     /// The number of bans by detection.
     detected: usize,
@@ -162,7 +162,7 @@ pub struct WantedPolicy<'a> {
     pub further_observe: bool,
     /// The role of its limits.
     pub role: Role,
-    /// When a source that keeps exceeding the limits is banned.
+    /// The rule for banning sources that keep exceeding the limits.
     pub ban: Option<BanSpec>,
     /// The name of the second allowance of its sources for established connections.
     pub established: Option<String>,
@@ -401,7 +401,7 @@ impl Intent {
         before
     }
 
-    /// Until when everything passes; `None` where packets are judged.
+    /// The end of a time in which everything passes; `None` if packets are judged.
     pub const fn pass_all(&self) -> Option<Instant> {
         self.pass_all
     }

@@ -68,7 +68,7 @@ pub struct SpaceConfig {
     pub capacity: u32,
     /// The parts of a request that make the key; empty if proxies cannot ask.
     pub key: Vec<Part>,
-    /// When a client that is refused again and again is banned.
+    /// The rule for banning clients that are refused again and again.
     pub on_refused: Option<OnRefused>,
 }
 

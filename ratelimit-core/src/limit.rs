@@ -72,7 +72,7 @@ pub enum LimitUnit {
     Bytes,
 }
 
-/// How a limit counts.
+/// The algorithm by which a limit counts.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Algorithm {
     /// At most the amount in the window that a source's first packet opens.
@@ -116,7 +116,7 @@ impl Algorithm {
     }
 }
 
-/// Why a limit cannot be enforced.
+/// The reason a limit cannot be enforced.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LimitError {
     /// Both or neither of packets and bytes are given.
@@ -383,7 +383,7 @@ impl LimitSpec {
         self.amount
     }
 
-    /// What is counted.
+    /// The counted unit.
     pub fn unit(&self) -> LimitUnit {
         self.unit
     }
@@ -406,7 +406,7 @@ impl LimitSpec {
         }
     }
 
-    /// How it counts.
+    /// The algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

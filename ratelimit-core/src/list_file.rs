@@ -90,8 +90,8 @@ pub fn take(
 pub struct FileRead {
     bytes: Vec<u8>,
     written: Timestamp,
-    /// When it was last downloaded or found unchanged on the server; without a record of that, when
-    /// it was written.
+    /// The time at which it was last downloaded or found unchanged on the server; without a record
+    /// of that, the time of the last write.
     fetched: Timestamp,
 }
 

@@ -78,7 +78,7 @@ pub struct MemoryTables {
     entry_counters: RefCell<BTreeMap<u16, Counter>>,
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
-    /// Until when packets ask for words by which a limit refused a source.
+    /// The time until which packets look up the words by which a limit refused a source.
     asked_until_ns: Cell<u64>,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
@@ -257,7 +257,7 @@ impl MemoryTables {
         )
     }
 
-    /// Why the source of a packet was refused, since this was last asked; `None` when none was.
+    /// Takes the refusal of the source of a packet since the last call; `None` if none was refused.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.refusal.take()
     }

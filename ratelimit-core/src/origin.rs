@@ -29,7 +29,7 @@ pub enum Origin {
     Cluster(Arc<str>),
 }
 
-/// Why a text is not an origin.
+/// The error of an invalid origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "unknown origin `{0}`: use `config`, `manual`, `forced`, `detected`, `list:NAME`, \

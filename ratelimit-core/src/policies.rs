@@ -43,7 +43,7 @@ pub struct Named {
     pub policy: Policy,
     /// Its limits as people say them, and behind them the further ones.
     pub limits: Vec<LimitSpec>,
-    /// When it bans, as people say it.
+    /// The ban rule, as people write it.
     pub ban: Option<BanSpec>,
     /// The further limits, where it has some: a policy beside it.
     pub further: Option<Further>,

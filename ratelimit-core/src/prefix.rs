@@ -22,7 +22,7 @@ const MAPPED_BITS: u8 = 96;
 #[serde(try_from = "String", into = "String")]
 pub struct Prefix(IpNetwork);
 
-/// Why a text is not a prefix.
+/// The error of an invalid prefix.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PrefixError {
     /// The text is not an address or prefix.
@@ -31,7 +31,7 @@ pub enum PrefixError {
     /// A prefix length past the end of the address.
     #[error("invalid prefix `{text}`: {family} prefixes have at most {max} bits")]
     Length {
-        /// What was written.
+        /// The text.
         text: String,
         /// `IPv4` or `IPv6`.
         family: &'static str,
@@ -41,7 +41,7 @@ pub enum PrefixError {
     /// Bits are set behind the front: it is not clear what is meant.
     #[error("invalid prefix `{text}`: host bits are set, did you mean {network} or {address}?")]
     HostBits {
-        /// What was written.
+        /// The text.
         text: String,
         /// The prefix that contains the address.
         network: Prefix,

@@ -15,7 +15,7 @@ use ratelimit_common::{
 use self::exempt::Exemptions;
 use crate::{ip_family::IpFamily, prefix::Prefix};
 
-/// How long something is in force, and the slot that counts the packets that meet it.
+/// The expiry of a rule, and the slot that counts its packets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counted {
     /// The expiry.

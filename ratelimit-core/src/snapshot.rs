@@ -42,7 +42,7 @@ pub struct Header {
     pub layout: u32,
     /// Whether the state of sources was in a `compact` table.
     pub is_compact: bool,
-    /// When the snapshot was taken, on the clock of the kernel.
+    /// The time of the snapshot, on the clock of the kernel.
     pub at: Instant,
     /// The same moment on the daemon's clock, which continues over a reboot, in nanoseconds.
     pub time_ns: i64,
@@ -88,7 +88,7 @@ pub enum SavedUsage {
         limit: u32,
         /// The source.
         source: IpAddr,
-        /// When packets passed, on the clock of the kernel.
+        /// The times of admitted packets, on the clock of the kernel.
         times: Vec<u64>,
     },
     /// The words of limits of the node, of an interface or of a destination.

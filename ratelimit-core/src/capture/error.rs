@@ -31,7 +31,7 @@ pub enum CaptureError {
     /// The file ends too early.
     #[error("it is cut at byte {end}, in the middle of {what}")]
     Cut {
-        /// Where it ends.
+        /// The offset at which the file ends.
         end: usize,
         /// The truncated part.
         what: String,
@@ -43,7 +43,7 @@ pub enum CaptureError {
         at: usize,
         /// The packets before it.
         packets: u64,
-        /// What is wrong.
+        /// A description of the damage.
         problem: &'static str,
     },
     /// Frames that are not understood.

@@ -24,7 +24,7 @@ impl<R> Whole<R> {
         }
     }
 
-    /// Where an error will be found.
+    /// Returns the cell that will hold an error.
     pub fn failed(&self) -> Failed {
         Rc::clone(&self.failed)
     }

@@ -64,7 +64,7 @@ impl Catalogue {
         self.actions.insert(name, action);
     }
 
-    /// What happens to the packets of the class `name` before any limit counts them.
+    /// The action on packets of the class `name` before any limit counts them.
     pub fn action(&self, name: &str) -> Option<Action> {
         self.actions.get(name).copied()
     }

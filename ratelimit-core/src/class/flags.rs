@@ -26,7 +26,7 @@ pub enum TcpFlags {
     },
 }
 
-/// Why a text says nothing of flags.
+/// The error of invalid TCP flags.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FlagsError {
     /// A word that is no flag.

@@ -7,23 +7,23 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Numbers(Vec<(u16, u16)>);
 
-/// Why a text is not a number of a header or a range of them.
+/// The error of an invalid number or range.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NumberError {
     /// Not a number, and not two of them.
     #[error("`{text}` is not a {what} or a range")]
     Syntax {
-        /// What is meant.
+        /// The noun for the number.
         what: &'static str,
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A number that the header has no room for.
     #[error("there is no {what} {number}: the last one is {last}")]
     TooLarge {
-        /// What is meant.
+        /// The noun for the number.
         what: &'static str,
-        /// What was written.
+        /// The number as written.
         number: String,
         /// The last one there is.
         last: u16,
@@ -31,9 +31,9 @@ pub enum NumberError {
     /// A range whose end precedes its start.
     #[error("the range `{first}-{last}` ends before it begins")]
     Reversed {
-        /// Where it begins.
+        /// The start of the range.
         first: u16,
-        /// Where it ends.
+        /// The end of the range.
         last: u16,
     },
 }
@@ -43,7 +43,7 @@ pub enum NumberError {
 pub struct Field {
     /// The key of the configuration.
     pub key: &'static str,
-    /// What one of them is called.
+    /// The noun for one of the numbers.
     pub what: &'static str,
     /// The last one there is.
     pub last: u16,

@@ -105,7 +105,7 @@ fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String
     Ok(Some(texts.collect()))
 }
 
-/// Why a text is not a class.
+/// The error of an invalid class expression.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassTextError {
     /// It names a protocol that is not known.

@@ -32,7 +32,7 @@ pub struct Compiler<'a> {
     pub cpus: u32,
     /// The nodes that divide shared limits.
     pub nodes: u64,
-    /// What counts as one source.
+    /// The definition of a source.
     pub source: &'a SourceConfig,
 }
 

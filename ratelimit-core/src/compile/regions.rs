@@ -72,7 +72,7 @@ pub struct Regions {
     small: BTreeSet<u32>,
     /// The policies that have retired, by index: their regions may be had.
     retired: BTreeMap<u32, Policy>,
-    /// How many retired policies had to make room, in the order of their indices.
+    /// The number of retired policies that had to make room, in the order of their indices.
     asked: u32,
 }
 

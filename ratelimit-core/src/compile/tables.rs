@@ -26,7 +26,7 @@ pub struct Tables {
     pub classes: ClassTables,
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
-    /// How many bans policies may make.
+    /// The limit on bans by policies.
     pub detection_limit: BanBudgets,
     /// The tables that change in one step.
     pub switched: Switched,
@@ -39,11 +39,11 @@ pub struct Tables {
 pub struct Switched {
     /// The wider prefixes that have limits, by family.
     pub aggregates: [Aggregates; 2],
-    /// How many sources may get state on one CPU.
+    /// The budget for sources that get state, on one CPU.
     pub new_sources: Budget,
     /// The tunnels whose inner packet is judged.
     pub tunnels: Tunnels,
-    /// When sources are challenged.
+    /// The rules of the challenge.
     pub challenge: challenge::Rules,
     /// The rules of interfaces, by name.
     pub interfaces: BTreeMap<String, InterfaceRule>,

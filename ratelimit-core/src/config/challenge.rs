@@ -24,7 +24,7 @@ const BACK_OFF: Duration = Duration::from_mins(1);
 const CLASSES_EXAMPLE: &str = "classes = [\"web\"]";
 const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
 
-/// What `[challenge]` says.
+/// The content of `[challenge]`.
 pub struct Located {
     /// `None` if there is no challenge, or if it has reported errors.
     pub challenge: Option<Challenge>,

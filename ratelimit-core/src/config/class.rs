@@ -27,7 +27,7 @@ pub struct NamedClass {
     pub spot: Spot,
     /// `None` for built-in classes and those with reported errors.
     pub class: Option<Class>,
-    /// What happens to its packets, besides limits.
+    /// The action on its packets, besides limits.
     pub action: Option<Action>,
 }
 

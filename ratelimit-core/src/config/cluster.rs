@@ -11,9 +11,9 @@ use super::{
     table::{Section, Value},
 };
 
-/// How long a period is unless the configuration says otherwise.
+/// The default period.
 const PERIOD: Duration = Duration::from_millis(250);
-/// How long it may be.
+/// The valid range of periods.
 const PERIOD_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10);
 /// The most nodes that divide a limit.
 const NODES_MAX: u32 = 10_000;
@@ -33,7 +33,7 @@ const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\"
 /// The cluster that this host is a node of.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cluster {
-    /// Where the store is.
+    /// The store.
     pub store: Store,
     /// The certificates of the authorities that may sign the store's. `None` for those of the
     /// system.
@@ -44,7 +44,7 @@ pub struct Cluster {
     pub node: Arc<str>,
     /// The secret that all nodes share.
     pub secret: Key,
-    /// How often a node reports; the same on all nodes.
+    /// The interval of reports by a node; the same on all nodes.
     pub period: Duration,
     /// The number of nodes by which shared limits are divided; 0 if it is not known.
     pub nodes: u32,

@@ -11,9 +11,9 @@ pub use self::{
 };
 use super::{report::At, table::Section};
 
-/// How often it is asked unless the configuration says otherwise.
+/// The default polling interval.
 const EVERY: Duration = Duration::from_secs(10);
-/// How often it may be asked.
+/// The valid range of polling intervals.
 const EVERY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 
 const URL_EXAMPLE: &str = "url = \"http://127.0.0.1:8080\"";
@@ -23,11 +23,11 @@ const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key
 /// A local API of `CrowdSec`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Crowdsec {
-    /// Where it is.
+    /// The address.
     pub address: Address,
     /// The key that it knows this bouncer by.
     pub key: Key,
-    /// How often it is asked.
+    /// The polling interval.
     pub every: Duration,
 }
 

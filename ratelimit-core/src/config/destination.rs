@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{limit::LimitSpec, prefix::Prefix};
 
-/// How the title of each destination begins.
+/// The start of the title of each destination.
 pub const TITLE: &str = "[destination.";
 
 const LIMITS: &str = "limits = [{ packets = 50_000, per = \"1s\" }]";

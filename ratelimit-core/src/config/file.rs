@@ -13,9 +13,9 @@ use crate::diagnostic::{Diagnostic, Position, Problem};
 /// A file that was read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct File {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// What it says.
+    /// The content.
     pub text: String,
 }
 

@@ -102,7 +102,7 @@ impl Located {
     }
 }
 
-/// Where a program is pinned.
+/// Reads the path of a pinned program.
 fn read_next(value: &Value<'_>) -> Option<PathBuf> {
     const EXAMPLE: &str = "chain = \"/sys/fs/bpf/other\"";
     let text = value.text(EXAMPLE)?;

@@ -257,7 +257,7 @@ fn is_about_burst(error: &LimitError) -> bool {
     )
 }
 
-/// Why there is no limit of this amount in a good `window`.
+/// Explains why there is no limit of this amount in a valid `window`.
 pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem {
     match *error {
         LimitError::ZeroAmount | LimitError::ZeroBurst => nothing_passes(0),

@@ -26,13 +26,13 @@ pub struct ListConfig {
     pub file: PathBuf,
     /// The countries and networks that are selected if the file is a database.
     pub selection: Option<Selection>,
-    /// Where `rlctl fetch` downloads it from, if configured. The daemon itself downloads
+    /// The URL from which `rlctl fetch` downloads it, if configured. The daemon itself downloads
     /// nothing.
     pub url: Option<String>,
     /// The interval of reads; `None` for at start and on reload only. Five minutes by default if
     /// there is a `url`.
     pub every: Option<Duration>,
-    /// What happens to packets of its sources.
+    /// The action on packets of its sources.
     pub action: Action,
     /// Whether bad lines are left out; else they keep the whole file from being taken.
     pub skip_bad: bool,
@@ -46,7 +46,7 @@ pub struct ListConfig {
     pub min_count: Option<u64>,
     /// The key of JSON under which its addresses are.
     pub json_path: Option<String>,
-    /// How entries treat the connected networks that they cover; `None` is [`Connected::Exempt`]
+    /// The treatment of connected networks that its entries cover; `None` is [`Connected::Exempt`]
     /// with a warning.
     pub connected: Option<Connected>,
 }

@@ -46,7 +46,7 @@ pub struct Config {
     pub source: SourceConfig,
     /// Budget for new sources; `None` is unlimited.
     pub new_sources: Option<NewSources>,
-    /// When sources have to prove themselves.
+    /// The challenge by which sources have to prove themselves.
     pub challenge: Option<Challenge>,
     /// The classes that have names.
     pub classes: Catalogue,
@@ -82,7 +82,7 @@ pub struct Config {
     pub clock: ClockWish,
     /// The action on the datapath when the daemon stops.
     pub on_stop: OnStop,
-    /// Where the daemon keeps things.
+    /// The paths of the daemon's files.
     pub paths: Paths,
     /// The address of metrics; `None` if they are not served.
     pub metrics: Option<SocketAddr>,
@@ -92,7 +92,7 @@ pub struct Config {
     pub dashboard_token: Option<PathBuf>,
     /// The retention of the traffic history; `None` if it is disabled.
     pub history: Option<Duration>,
-    /// How usage is kept over reboots.
+    /// The snapshots that keep usage over reboots.
     pub snapshot: Snapshots,
     /// Limits watched in it, at most 8.
     pub watched: Vec<Watched>,
@@ -240,7 +240,7 @@ impl Config {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// How to attach.
+    /// The mode of attachment.
     pub mode: Mode,
     /// Whether there may be jumbo frames although the interface's MTU does not say so yet.
     pub jumbo: bool,
@@ -254,7 +254,7 @@ pub struct Interface {
     pub observe: bool,
 }
 
-/// Where in the kernel the program runs.
+/// The place in the kernel where the program runs.
 #[derive(
     Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, IntoStaticStr, Serialize, VariantArray,
 )]
@@ -272,7 +272,7 @@ pub enum Mode {
     Pinned,
 }
 
-/// Where the state of sources is kept.
+/// The store for the state of sources.
 #[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StateStore {
@@ -292,7 +292,7 @@ pub struct SourceConfig {
     /// Leading bits of an IPv6 address, 1 to 128.
     #[default = 64]
     pub ipv6_prefix: u8,
-    /// Where their state is kept.
+    /// The store for their state.
     pub store: StateStore,
     /// Sources of each family that can have state.
     #[default(SOURCES_DEFAULT)]
@@ -345,7 +345,7 @@ pub struct PolicyConfig {
     pub drops: bool,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
-    /// When a source that keeps exceeding the limits is banned; `None` is never.
+    /// The rule for banning sources that keep exceeding the limits; `None` for no bans.
     pub ban: Option<BanSpec>,
     /// The second limits of each source for established TCP connections with this host. Empty for
     /// none.
@@ -428,7 +428,7 @@ pub enum ClockWish {
     Coarse,
 }
 
-/// What happens to the datapath when the daemon stops.
+/// The fate of the datapath when the daemon stops.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -440,7 +440,7 @@ pub enum OnStop {
     Detach,
 }
 
-/// Where the daemon keeps things.
+/// The paths of the daemon's files.
 #[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Paths {
     /// Pinned maps and links, on a bpffs: `/sys/fs/bpf/ratelimit`.
@@ -454,7 +454,7 @@ pub struct Paths {
     pub runtime: PathBuf,
 }
 
-/// Where metrics are served unless the configuration says otherwise.
+/// The default address for metrics.
 pub fn default_metrics() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 9798).into()
 }

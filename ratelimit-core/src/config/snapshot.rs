@@ -6,7 +6,7 @@ use smart_default::SmartDefault;
 
 use super::{report::At, table::Section};
 
-/// How often a snapshot is taken unless the configuration says otherwise.
+/// The default interval of snapshots.
 pub const EVERY: Duration = Duration::from_mins(5);
 const EVERY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 /// The shortest window whose usage is stored unless the configuration says otherwise.
@@ -18,7 +18,7 @@ const HINT: &str = "write every = \"5m\", or false to take no snapshots";
 /// The table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Snapshots {
-    /// How often one is taken; `None` where none is taken and none is restored.
+    /// The interval of snapshots; `None` if none is taken or restored.
     #[default(Some(EVERY))]
     pub every: Option<Duration>,
     /// The shortest window whose usage is stored.

@@ -88,8 +88,7 @@ fn is_quoted_otherwise(written: &str) -> bool {
     is_one && !inner.is_empty() && written.starts_with(is_quotation_mark)
 }
 
-/// Where the table whose header is at `at` had its first header; `None` when there is no header at
-/// `at`.
+/// The first header of the table whose header is at `at`; `None` if there is no header at `at`.
 fn first_header(text: &str, at: usize) -> Option<Range<usize>> {
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let header = |line: &str| Some(line[..=line.rfind(']')?].trim().to_owned());

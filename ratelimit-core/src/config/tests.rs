@@ -33,7 +33,7 @@ use tempfile::TempDir;
 use super::{Config, ConfigError, inspect};
 use crate::diagnostic::Diagnostic;
 
-/// What every file here needs, and no case is about: 7 lines.
+/// The lines that every file here needs and no case is about: 7.
 const MINIMAL: &str = "\
 [[interface]]
 name = \"eth0\"

@@ -175,8 +175,8 @@ fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings:
     }
 }
 
-/// How many windows of the length `tunnels` one of the length `outer` can touch. Windows of one
-/// length open together, with the same packet; otherwise one may be open already.
+/// The number of windows of the length `inner` that one of the length `outer` can touch. Windows of
+/// one length open together, with the same packet; otherwise one may be open already.
 fn windows_within(outer: Duration, inner: Duration) -> u128 {
     if outer == inner {
         1

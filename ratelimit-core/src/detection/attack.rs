@@ -10,7 +10,7 @@ use crate::prefix::Prefix;
 /// An attack that is going on, or has just ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Attack {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// The target or source of the attack.
     pub subject: Subject,

@@ -21,7 +21,7 @@ const ATTACKS_MAX: usize = 256;
 pub struct Detector {
     rules: Rules,
     window: Window,
-    /// When the window ends; `None` before the first sample.
+    /// The end of the window; `None` before the first sample.
     end: Option<Instant>,
     attacks: BTreeMap<(Kind, Subject), Attack>,
 }

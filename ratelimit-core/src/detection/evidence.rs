@@ -39,7 +39,7 @@ pub type Crowd = Distinct<64>;
 /// The packets of one kind to one target, in a window.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// Where they came from.
+    /// The sources of the packets.
     pub sources: Crowd,
     /// The ports they went to, or their protocols.
     ports: Crowd,

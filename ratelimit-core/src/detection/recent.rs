@@ -7,7 +7,7 @@ use smart_default::SmartDefault;
 
 /// Things of a generation.
 const THINGS_MAX: usize = 1 << 14;
-/// How long a thing is remembered that is not seen again, at least.
+/// The shortest time for which a thing is remembered that is not seen again, in nanoseconds.
 const REMEMBERED_NS: u64 = 600 * 1_000_000_000;
 
 /// Two generations, the younger of which is filled.
@@ -15,7 +15,7 @@ const REMEMBERED_NS: u64 = 600 * 1_000_000_000;
 pub struct Recent<T> {
     younger: HashSet<T>,
     older: HashSet<T>,
-    /// When the younger began.
+    /// The beginning of the younger generation.
     began: Option<Instant>,
 }
 

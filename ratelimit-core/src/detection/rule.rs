@@ -32,7 +32,7 @@ pub struct Rule {
     pub above: NonZeroU32,
     /// The answer.
     pub answer: Answer,
-    /// How long a source is banned or limited for it.
+    /// The duration of the ban or limit for a source.
     pub length: Duration,
     /// Limit of an attacking source, in addition to its policy.
     pub limit: LimitSpec,

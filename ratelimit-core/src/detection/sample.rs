@@ -17,19 +17,19 @@ use crate::class::protocol::{TCP, UDP};
 /// A sampled packet, and the number of packets it represents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sample {
-    /// When it came.
+    /// The arrival time.
     pub at: Instant,
     /// Number of packets it represents, including itself.
     pub packets: u32,
-    /// Where it comes from.
+    /// The source address.
     pub source: IpAddr,
-    /// Where it goes to.
+    /// The destination address.
     pub target: IpAddr,
     /// The bytes of its frame.
     pub bytes: u32,
     /// The ports that it comes from and goes to, if its protocol has ports.
     pub ports: Option<[u16; 2]>,
-    /// What it is.
+    /// The content.
     pub content: Content,
 }
 

@@ -26,7 +26,7 @@ const SUBNETS: usize = 1024;
 
 /// A subnet needs this many members to be more than a few sources.
 const MEMBERS_MIN: u64 = 8;
-/// How many times the average of the others counts as far above it.
+/// The multiple of the average of the others that counts as far above it.
 const FAR_OVER: u64 = 10;
 /// A source has much of an attack from a tenth of what makes one.
 const MUCH: u64 = 10;

@@ -8,7 +8,7 @@ use smart_default::SmartDefault;
 pub struct LineCounter {
     /// In bytes.
     offset: usize,
-    /// From 1 on.
+    /// The line number, from 1.
     #[default = 1]
     pub line: usize,
     /// In characters, from 1 on.

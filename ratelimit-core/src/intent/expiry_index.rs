@@ -12,7 +12,7 @@ use ratelimit_common::Instant;
 use super::{Edit, FOREVER, Intent, Target};
 use crate::{ip_family::IpFamily, origin::Origin, prefix::Prefix};
 
-/// What ends.
+/// The kind of entry that expires.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Ending {
     /// Bans of a prefix, of any origin.

@@ -17,15 +17,15 @@ const SAME_END_NANOS: u64 = 1_000_000_000;
 /// A list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// What happens to packets of its sources.
+    /// The action on packets of its sources.
     pub action: Action,
     /// The file that it is read from; `None` for one that was imported.
     pub file: Option<PathBuf>,
-    /// Since when it is as it is.
+    /// The time of the last change.
     pub since: Timestamp,
     /// The user or program that added it.
     pub author: Arc<str>,
-    /// Why entries are on it.
+    /// The reasons of its entries.
     pub reasons: Reasons,
     /// The entries of which connected networks of this host were left out, as they were written.
     pub cut: Vec<Prefix>,
@@ -122,7 +122,7 @@ impl List {
         entries.filter(move |entry| entry.until > now)
     }
 
-    /// How many of its entries have not ended at `now`.
+    /// The number of entries that have not expired at `now`.
     pub fn len_at(&self, now: Instant) -> usize {
         if self.soonest_end() > now {
             return self.entries.len();

@@ -13,9 +13,9 @@ use crate::{ban::BanSpec, prefix::Prefix};
 /// The ban history of a source, which makes its next ban longer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Offence {
-    /// How often it was banned.
+    /// The number of bans.
     pub bans: u32,
-    /// When this is forgotten, on the clock of the kernel.
+    /// The time at which this is forgotten, on the clock of the kernel.
     pub forget: Instant,
 }
 

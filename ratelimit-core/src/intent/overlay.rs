@@ -13,7 +13,7 @@ pub struct InForce<'a> {
     pub limits: Cow<'a, [LimitSpec]>,
     /// Whether what they would drop passes.
     pub observe: bool,
-    /// When a source is banned that continues over them.
+    /// The rule for banning sources that keep exceeding them.
     pub ban: Option<BanSpec>,
 }
 

@@ -56,7 +56,7 @@ impl Intent {
         longest(listed.chain(bans.into_iter().rev()))
     }
 
-    /// Until when a prefix is banned: the longest of its bans applies.
+    /// The expiry of the longest ban of a prefix, which applies.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
         let ban = self.longest_ban(prefix, &CounterSlots::default());
         ban.map(|ban| ban.until)

@@ -13,7 +13,7 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// When they end.
+    /// The expiry.
     pub(super) const fn until_mut(&mut self) -> &mut Instant {
         &mut self.row.entry.until
     }

@@ -44,7 +44,7 @@ pub enum Mode {
 pub struct Obtained {
     /// The amount that was charged to every limit.
     pub amount: u64,
-    /// What fits after it.
+    /// The amount that still fits afterwards.
     pub remaining: u64,
     /// The time until the whole amount fits, if less was obtained. `None` if it never does, because
     /// a limit is smaller.

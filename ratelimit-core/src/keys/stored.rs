@@ -15,7 +15,7 @@ const FORMAT: u32 = 1;
 /// The usage of all spaces.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Saved {
-    /// When it was saved, on the clock of the spaces, in nanoseconds.
+    /// The time of saving, on the clock of the spaces, in nanoseconds.
     pub now: u64,
     /// The boot of the machine.
     pub boot: String,
@@ -36,7 +36,7 @@ pub struct SavedSpace {
     pub keys: Vec<(Box<str>, Vec<u64>)>,
 }
 
-/// Why a file cannot be used.
+/// The reason a file cannot be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     /// The file is not one of ours.

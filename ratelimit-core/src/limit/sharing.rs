@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{Algorithm, LimitSpec};
 use crate::diagnostic::Problem;
 
-/// Why `nodes` nodes cannot share a limit; `None` where they can, or each has it for itself.
+/// Explains why `nodes` nodes cannot share a limit; `None` if they can, or if each has the limit
+/// for itself.
 pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
     limit.division()?;
     if let Algorithm::TokenBucket { burst } = limit.algorithm() {

@@ -25,8 +25,8 @@ const SLIDING_MIN: Duration = Duration::from_millis(500);
 /// Flags of a segment with data.
 const DATA: u8 = flags::ACK;
 
-/// Why one TCP connection gets less than 80 % of a limit, and what to write instead; `None` where
-/// it gets more, or the limit counts no TCP data.
+/// Explains why one TCP connection gets less than 80 % of a limit, and what to write instead;
+/// `None` if it gets more, or the limit counts no TCP data.
 pub fn problem(limit: &LimitSpec, classes: &Catalogue) -> Option<Problem> {
     let (unit, capacity) = (limit.unit(), limit.capacity());
     if unit == LimitUnit::Packets || capacity < FRAME_BYTES || !counts_tcp(limit, classes) {

@@ -8,11 +8,11 @@ use crate::{
     prefix::{Prefix, PrefixError},
 };
 
-/// What was written.
+/// An address or range as written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Written {
     One(Prefix),
-    /// From an address to another of the same family, which is not before it.
+    /// The first and the last address, of the same family and in order.
     Range(IpAddr, IpAddr),
 }
 

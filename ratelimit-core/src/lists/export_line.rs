@@ -37,7 +37,7 @@ pub struct Facts {
     pub author: Option<String>,
     /// The start.
     pub since: Option<Timestamp>,
-    /// Where it comes from: `manual`, `list:NAME`.
+    /// The origin: `manual`, `list:NAME`.
     pub origin: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct Line<'t> {
     /// The start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Where it comes from.
+    /// The origin.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Cow<'t, str>>,
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::reading::Entry;
 
-/// How many entries were left out.
+/// The numbers of removed entries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Merged {
     /// Number of duplicates; the one with the latest expiry is kept.

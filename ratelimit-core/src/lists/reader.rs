@@ -57,7 +57,7 @@ pub struct Said<'t> {
     pub facts: u32,
     /// Whether host bits behind a prefix are cut off, and not refused.
     pub sloppy: bool,
-    /// How often it was seen.
+    /// The number of sightings.
     pub count: Option<u64>,
 }
 

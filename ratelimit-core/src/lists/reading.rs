@@ -27,21 +27,22 @@ pub struct Entry {
 /// A list that was read.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// How it was written.
+    /// The format of the text.
     pub format: Format,
     /// The entries, in the order of the text.
     pub entries: Vec<Entry>,
-    /// Why they are there.
+    /// The reasons of the entries.
     pub reasons: Reasons,
     /// Other data of lines. The first is empty, and used by all formats except our own.
     pub facts: Vec<Facts>,
     /// The lines that are wrong.
     pub bad: BadLines,
-    /// How many entries were skipped for a good reason, by reason: `captcha, not a ban`.
+    /// The number of entries that were skipped for a good reason, by reason: `captcha, not a ban`.
     pub skipped: BTreeMap<String, usize>,
     /// Choices for ambiguous texts: the column or key that was read.
     pub notes: Vec<String>,
-    /// When it was last downloaded or found unchanged; `None` for files that are not downloaded.
+    /// The time at which it was last downloaded or found unchanged; `None` for files that are not
+    /// downloaded.
     pub fetched: Option<Timestamp>,
 }
 

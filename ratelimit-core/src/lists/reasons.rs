@@ -8,7 +8,7 @@ use std::{
 /// The most characters of a reason that are kept.
 const CHARS_MAX: usize = 256;
 
-/// Which reason an entry has.
+/// The index of an entry's reason.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReasonId(u32);
 

@@ -9,18 +9,18 @@ pub struct ListText<'a> {
     pub name: &'a str,
     /// The content.
     pub bytes: &'a [u8],
-    /// When it is read: what ended before is left out.
+    /// The time of reading: entries that expired before it are skipped.
     pub now: Timestamp,
-    /// When it was written: from then on times to live count.
+    /// The time of writing, from which times to live count.
     pub written: Timestamp,
 }
 
-/// Why a text is not a list.
+/// The error of a text that is not a list.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{error}")]
 pub struct NoList {
-    /// What it is.
+    /// The error message.
     pub error: String,
-    /// What to do.
+    /// The remedy.
     pub hint: &'static str,
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::*;
 
-/// When every list here is read.
+/// The time at which every list here is read.
 fn now() -> Timestamp {
     "2026-11-21T09:00:00Z".parse().unwrap()
 }

@@ -36,12 +36,12 @@ impl MemoryCompact {
         self.sets.iter().map(read).collect()
     }
 
-    /// How often a slot was claimed.
+    /// The number of claims of slots.
     pub const fn claims(&self) -> u64 {
         self.claims.get()
     }
 
-    /// How often the slot of a source was claimed for another.
+    /// The number of slots of one source that were claimed for another.
     pub(super) fn evicted(&self) -> u64 {
         let slots = self.sets.iter().flat_map(|set| &set.0);
         let in_use = slots.filter(|slot| slot.get().tag != 0).count();

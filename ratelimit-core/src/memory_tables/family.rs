@@ -86,7 +86,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         rules.answer_limit().take(&word, now)
     }
 
-    /// Until when a source is, or was, verified.
+    /// The last expiry of a source's verification, which may be in the past.
     pub(super) fn verified(&self, source: &A) -> Option<Verified> {
         self.verified.borrow().get(source).copied()
     }
@@ -293,7 +293,7 @@ pub struct MemoryWords<'a> {
     log: LogKey,
 }
 
-/// Where the words are.
+/// The words of a source.
 #[derive(Debug)]
 enum State<'a> {
     /// In a record.

@@ -40,7 +40,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         self.capacity = Some(capacity.max(1));
     }
 
-    /// How often an entry was forgotten.
+    /// The number of forgotten entries.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }

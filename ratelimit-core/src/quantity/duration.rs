@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{QuantityError, is_numeric, largest_divisor, scale, split_number, too_large};
 
-/// From large to small, as they follow each other in `1h30m`.
+/// The units from large to small, as they follow each other in `1h30m`.
 const DURATION_UNITS: [(&str, u128); 8] = [
     ("w", 7 * 86_400 * NANOS),
     ("d", 86_400 * NANOS),

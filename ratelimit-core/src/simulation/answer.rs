@@ -19,7 +19,7 @@ pub struct Answer {
     pub cut: u64,
     /// Packets with truncated headers, whose class is unknown.
     pub cut_headers: u64,
-    /// When they came.
+    /// The times of the packets.
     pub time: Times,
     /// Sources that they came from.
     pub sources_seen: usize,
@@ -27,7 +27,7 @@ pub struct Answer {
     pub sources_capacity: u32,
     /// The store of the state of sources.
     pub store: StateStore,
-    /// How often a source lost its state to another.
+    /// The number of sources whose state was evicted for another.
     pub evicted: u64,
     /// Whether a policy bans sources with connections alone, of which a simulation knows none.
     pub bans_connected: bool,
@@ -44,7 +44,7 @@ pub struct Answer {
     pub sources_dropped: usize,
     /// The sources that lost the most.
     pub sources: Vec<RefusedSource>,
-    /// What happened when.
+    /// The verdicts over time.
     pub timeline: Timeline,
     /// Attacks that would have been named; `None` if the configuration looks for none.
     pub attacks: Option<Vec<AttackRow>>,
@@ -57,7 +57,7 @@ pub struct Answer {
 /// An attack that would have been named.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttackRow {
-    /// What kind.
+    /// The kind.
     pub kind: &'static str,
     /// Its target or its source.
     pub subject: String,
@@ -79,7 +79,7 @@ pub struct AttackRow {
 /// Sources that would have been challenged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct Challenged {
-    /// How many.
+    /// The number of challenged sources.
     pub sources: usize,
     /// Sources that later sent an acknowledgement, and so would have passed the challenge.
     pub verified: usize,
@@ -92,7 +92,7 @@ pub struct VerdictRow {
     pub action: &'static str,
     /// The reason, as in the metrics.
     pub reason: &'static str,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
@@ -103,14 +103,14 @@ pub struct VerdictRow {
 pub struct RefusedSource {
     /// The source, as the configuration cuts addresses.
     pub source: Prefix,
-    /// What happened to its packets.
+    /// The outcome of its packets.
     #[serde(flatten)]
     pub tally: Tally,
-    /// Why its first packet was refused.
+    /// The refusal of its first packet.
     pub first: Option<Refused>,
 }
 
-/// Why a packet was refused.
+/// The reason a packet was refused.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
     /// The reason, as in the metrics.
@@ -135,7 +135,7 @@ pub struct Timeline {
 pub struct Interval {
     /// Seconds from the first packet to its beginning.
     pub start_seconds: f64,
-    /// What happened to its packets.
+    /// The outcome of its packets.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -166,7 +166,7 @@ pub struct VerdictPair {
     pub old: VerdictName,
     /// By the new one.
     pub new: VerdictName,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
@@ -186,10 +186,10 @@ pub struct VerdictName {
 pub struct ChangedSource {
     /// The source, as the new configuration cuts addresses.
     pub source: Prefix,
-    /// What happened to its packets.
+    /// The outcome of its packets under the old configuration.
     pub old: Tally,
-    /// What happens to them.
+    /// The outcome under the new configuration.
     pub new: Tally,
-    /// Why the new configuration refused its first packet; `null` when it refuses none.
+    /// The first refusal by the new configuration; `null` if there is none.
     pub first: Option<Refused>,
 }

@@ -21,7 +21,7 @@ pub struct CaptureClock {
     second: Busiest,
 }
 
-/// When a packet came.
+/// The arrival time of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Moment {
     /// On the kernel's clock.

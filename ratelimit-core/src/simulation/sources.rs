@@ -17,7 +17,7 @@ pub struct SourceTally {
     pub first: Option<FirstRefusal>,
 }
 
-/// Why a packet of a source was refused for the first time.
+/// The first refusal of a packet of a source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FirstRefusal {
     pub reason: DropReason,

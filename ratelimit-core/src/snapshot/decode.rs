@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use super::{END, FORMAT, Group, HEADER, Header, LOG, MAGIC, SavedUsage, TOTAL, WORDS};
 use crate::ip_family::IpFamily;
 
-/// Why a file is no snapshot that can be restored.
+/// The reason a file cannot be restored as a snapshot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     /// The file is not one of ours.

@@ -41,7 +41,7 @@ struct Servers {
     database: String,
 }
 
-/// Why a text is not such an address.
+/// The error of an invalid address.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum StoreError {
     /// Something that is not an address, whose text may have a password.
@@ -64,7 +64,7 @@ impl From<StoreError> for Problem {
 }
 
 impl StoreError {
-    /// What to write.
+    /// The hint that follows the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Syntax => {

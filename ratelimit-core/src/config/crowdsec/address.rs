@@ -22,7 +22,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why a text is not such an address.
+/// The error of an invalid address.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressError {
     /// The daemon has no TLS.
@@ -40,7 +40,7 @@ impl From<AddressError> for Problem {
 }
 
 impl AddressError {
-    /// What to write.
+    /// The hint that follows the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Tls(_) => {

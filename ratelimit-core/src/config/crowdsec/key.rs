@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-/// Where the key is.
+/// The location of the key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Key {
     /// In the configuration.

@@ -41,7 +41,7 @@ struct Packet {
     is_back: bool,
 }
 
-/// Where the target is.
+/// The location of the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
     /// It is this host.
@@ -319,7 +319,7 @@ fn a_target_that_resets_a_flood_is_no_heavy_hitter() {
     assert_eq!(kinds(Host::default(), 80_000, 32, flood), [Kind::AckFlood]);
 }
 
-/// From this rate on, one packet in 32 is sampled.
+/// The rate above which one packet in 32 is sampled.
 const SAMPLED: u32 = 10_000;
 
 #[track_caller]

@@ -99,7 +99,7 @@ struct Key {
     has_bare: bool,
     /// Whether a number or a mask says how long one is.
     is_mask: bool,
-    /// What says that some are let through.
+    /// The name or value that marks some of its addresses as allowed.
     lets_through: Option<String>,
 }
 

@@ -131,10 +131,10 @@ pub const ACTIONS: [&str; 8] = [
 /// The number of rows examined to find the column.
 const LOOKED_AT: usize = 50;
 
-/// Which columns are what.
+/// The indices of the columns.
 struct Columns {
     address: usize,
-    /// That of the addresses of the other family.
+    /// The column with addresses of the other family.
     other: Option<usize>,
     mask: Option<usize>,
     action: Option<usize>,
@@ -331,7 +331,7 @@ fn sample(text: &str, delimiter: u8) -> Vec<StringRecord> {
         .collect()
 }
 
-/// Which columns they are; `None` where the text is not a table of addresses.
+/// Finds the columns; `None` if the text is not a table of addresses.
 fn find(text: &str, rows: &[StringRecord], delimiter: u8) -> Result<Option<Columns>, Problem> {
     let is_table = |row: &&StringRecord| {
         // A single column is a table only with a header.

@@ -44,7 +44,8 @@ pub fn read(reader: &mut Reader<'_>) {
     }
 }
 
-/// Why a line of `csf.deny` is left out: `tcp|in|d=22|s=192.0.2.1`, `Include /etc/csf/more.deny`.
+/// The reason a line of `csf.deny` is skipped: `tcp|in|d=22|s=192.0.2.1`, `Include
+/// /etc/csf/more.deny`.
 fn of_csf(written: &str) -> Option<&'static str> {
     let is_rule = written.contains('|') && (written.contains("|s=") || written.contains("|d="));
     let is_include = written.starts_with("Include /");

@@ -162,7 +162,7 @@ fn entry(host: u8, length: u8, until: Option<i64>) -> Entry {
     }
 }
 
-/// Until when an address is on the list; `None` where it is not.
+/// The expiry of an address on the list; `None` if it is not listed.
 fn end(entries: &[Entry], host: u8) -> Option<Timestamp> {
     let address = crate::prefix::Prefix::from(std::net::IpAddr::from([192, 0, 2, host]));
     let around = entries.iter().filter(|entry| entry.prefix.covers(address));
