@@ -14,14 +14,14 @@ use crate::control::{Kind, Reconciliation};
 
 #[test]
 fn an_entry_that_somebody_took_out_is_put_back() {
-    check(Kind::EntryByGeneration, 1, |memory| {
+    check(Kind::Entry, 1, |memory| {
         memory.entries.remove(&prefix("192.0.2.1"));
     });
 }
 
 #[test]
 fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
-    check(Kind::EntryByGeneration, 2, |memory| {
+    check(Kind::Entry, 2, |memory| {
         let entry = ListEntry::new(true, None, None);
         memory
             .entries
@@ -119,7 +119,7 @@ fn what_cannot_be_put_right_is_reported_and_tried_again() {
     }
     lab.tick();
     assert_eq!(
-        lab.reconciliation().missing.0[Kind::EntryByGeneration as usize],
+        lab.reconciliation().missing.0[Kind::Entry as usize],
         1
     );
     lab.memory().entries_max = 0;
@@ -266,7 +266,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
     );
     assert_eq!(missing.sum(), 0);
     assert_eq!(
-        intended.0[Kind::EntryByGeneration as usize],
+        intended.0[Kind::Entry as usize],
         before.0.len() as u64
     );
 }

@@ -30,7 +30,7 @@ const POLICIES_AT_ONCE: u32 = 512;
 #[strum(serialize_all = "kebab-case")]
 pub enum Kind {
     /// Entries of the lists.
-    EntryByGeneration,
+    Entry,
     /// Policies.
     Policy,
     /// Elements of the class arrays.
@@ -112,7 +112,7 @@ impl Enforcer {
     /// Returns the size of the tables as they were written.
     pub fn written(&self) -> ByKind {
         let mut written = ByKind::default();
-        written.set(Kind::EntryByGeneration, self.entries.len());
+        written.set(Kind::Entry, self.entries.len());
         written.set(Kind::Policy, self.held.policies.len());
         written.set(
             Kind::Class,
@@ -170,7 +170,7 @@ impl Enforcer {
             // An entry that the prefix-length filter hides is ineffective.
             self.restore_prefix_filters()
         };
-        different.set(Kind::EntryByGeneration, entries + words);
+        different.set(Kind::Entry, entries + words);
         self.is_in_doubt = false;
         Ok(different)
     }
