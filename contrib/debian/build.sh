@@ -1,6 +1,7 @@
 #!/bin/sh
-# Packs binaries that were built as a package for Debian. It needs debhelper and dpkg-dev, and no root.
-# $1: the directory of ratelimitd and rlctl, $2: where the package goes, $3: its version. It prints the file.
+# Packs binaries that were built as a package for Debian. It needs debhelper and dpkg-dev, and no
+# root. $1: the directory of ratelimitd and rlctl, $2: where the package goes, $3: its version. It
+# prints the file.
 set -eu
 binaries=$(cd "$1" && pwd)
 sources=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,7 +30,10 @@ ratelimit ($3) unstable; urgency=medium
  -- The ratelimit maintainers <ratelimit@packages.debian.org>  $(date -R)
 CHANGELOG
 cd "$tree"
-dpkg-buildpackage --build=binary --no-check-builddeps --no-sign > "$stage/log" 2>&1 || { cat "$stage/log" >&2; exit 1; }
+dpkg-buildpackage --build=binary --no-check-builddeps --no-sign > "$stage/log" 2>&1 || {
+    cat "$stage/log" >&2
+    exit 1
+}
 package=$(basename "$stage"/ratelimit_*.deb)
 mv "$stage/$package" "$out"
 echo "$out/$package"

@@ -1,13 +1,15 @@
 #!/bin/bash
-# Boots a systemd of its own, in namespaces of its own over a copy of this system that is forgotten, and installs the package there.
-# $1: a directory for all of it, $2: that of two versions of the package. What came of it is in $1/out/told.
+# Boots a systemd of its own, in namespaces of its own over a copy of this system that is
+# forgotten, and installs the package there. $1: a directory for all of it, $2: that of two versions
+# of the package. What came of it is in $1/out/told.
 set -e
 mount --make-rprivate /
 root=$1/root
 mkdir -p "$root" "$1/disk" "$1/out"
 mount -t tmpfs tmpfs "$1/disk"
 mkdir "$1/disk/upper" "$1/disk/work"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/disk/upper,workdir=$1/disk/work" "$root" || exit 77
+mount -t overlay overlay \
+    -o "lowerdir=/,upperdir=$1/disk/upper,workdir=$1/disk/work" "$root" || exit 77
 cd "$root"
 mkdir -p etc/systemd/system told
 mkdir packages
@@ -39,7 +41,9 @@ ip address add 203.0.113.2/24 dev rl0
 ip link set rl0 up
 ip -n client address add 203.0.113.1/24 dev rl1
 ip -n client link set rl1 up
-answers() { ip netns exec client ping -c 1 -W "$1" -q 203.0.113.2 | grep --only-matching '. received'; }
+answers() {
+    ip netns exec client ping -c 1 -W "$1" -q 203.0.113.2 | grep --only-matching '. received'
+}
 dropped() { rlctl stats | grep banned; }
 say rlctl protect rl0 --observe
 say rlctl protect rl0
@@ -87,4 +91,5 @@ mount -t bpf bpf sys/fs/bpf
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
-exec chroot "$root" /usr/bin/env -i container=other "PATH=$PATH" /lib/systemd/systemd --unit=test.target --show-status=no --log-target=null
+exec chroot "$root" /usr/bin/env -i container=other "PATH=$PATH" \
+    /lib/systemd/systemd --unit=test.target --show-status=no --log-target=null

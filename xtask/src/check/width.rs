@@ -1,5 +1,5 @@
-//! Finds lines of Rust and Markdown that are longer than 100 columns. `rustfmt` leaves long
-//! strings, comments and the arguments of macros as they are.
+//! Finds lines of Rust, Markdown, the dashboard and shell that are longer than 100 columns.
+//! `rustfmt` leaves long strings, comments and the arguments of macros as they are.
 
 use anyhow::Result;
 use regex::Regex;
@@ -23,10 +23,24 @@ pub fn is_kept() -> Result<bool> {
             report(&path, long_lines(&super::read(&path)?)?);
         }
     }
+    for kind in ["*.js", "*.css", "*.html", "*.sh"] {
+        for path in super::tracked(kind)? {
+            report(&path, long_lines_of_plain(&super::read(&path)?));
+        }
+    }
     for path in super::tracked("*.md")? {
         report(&path, long_lines_of_markdown(&super::read(&path)?));
     }
     Ok(is_kept)
+}
+
+/// The numbers of the long lines of a page or a script, which can all be broken.
+fn long_lines_of_plain(text: &str) -> Vec<usize> {
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| line.chars().count() > COLUMNS)
+        .map(|(number, _)| number)
+        .collect()
 }
 
 /// The numbers of the long lines of a document. Rows of tables, a link or word that is longer by
@@ -85,6 +99,12 @@ mod tests {
         let word = "x".repeat(COLUMNS + 1);
         let text = format!("{long}\n| {long}\n```console\n{long}\n```\n{word}\n```sh\n{long}\n");
         assert_eq!(long_lines_of_markdown(&text), [1, 8]);
+    }
+
+    #[test]
+    fn long_lines_of_pages_and_scripts_are_found_everywhere() {
+        let exact = "ü".repeat(COLUMNS);
+        assert_eq!(long_lines_of_plain(&format!("{exact}\n{exact}x\n\n")), [2]);
     }
 
     #[test]
