@@ -12,7 +12,7 @@ pub const TO: Millis = 14_000;
 /// The end of a run.
 pub const LENGTH: Millis = 26_000;
 
-/// What can go wrong.
+/// A fault of a node, the store or a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A node does not reach the store for so long.
@@ -37,9 +37,9 @@ pub enum Fault {
 /// The faults of a run.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// What happens when, the first first.
+    /// The faults and their times, in chronological order.
     pub events: Vec<(Millis, Fault)>,
     /// The network meanwhile.
     pub network: Network,

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-/// What must hold.
+/// A promise that the simulator checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
     /// The shares of a period are at most the limit if all nodes see the same members, otherwise at
@@ -37,11 +37,11 @@ pub enum Invariant {
 pub struct Violation {
     /// The seed.
     pub seed: u64,
-    /// What did not hold.
+    /// The violated invariant.
     pub invariant: Invariant,
     /// The violation in words.
     pub what: String,
-    /// What happened before.
+    /// The events before the violation.
     pub trace: Vec<String>,
 }
 
@@ -58,13 +58,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What one node may use of a key in a period, and by which view and number of members it was
+/// The share of one node of a key in a period, with the view and number of members by which it was
 /// divided.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     /// The most that the share was.
     pub share: u64,
-    /// What passed.
+    /// The admitted amount.
     pub admitted: u64,
     /// The view.
     pub view: Option<u64>,

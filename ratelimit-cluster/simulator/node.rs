@@ -16,7 +16,7 @@ pub type Key = Vec<u8>;
 /// Keys from this first byte on are protected on every host.
 pub const PROTECTED: u8 = 200;
 
-/// How long a period is.
+/// The length of a period, in milliseconds.
 pub const PERIOD: Millis = 1_000;
 
 /// Bounds of each node.
@@ -49,7 +49,7 @@ const fn limit(amount: u64, division: Division, window: Millis) -> Limit {
 /// window is the period.
 pub const WINDOWED: u8 = 3;
 
-/// How long such a window is.
+/// The length of such a window, in milliseconds.
 pub const WINDOW: Millis = 4 * PERIOD;
 
 /// A window of a key that is running, or was.
@@ -240,9 +240,9 @@ pub struct Node {
     pub place: usize,
     /// Its name.
     pub name: NodeName,
-    /// How far its wall clock is ahead.
+    /// The lead of its wall clock, in milliseconds.
     pub ahead: i64,
-    /// When its monotonic clock began, by true time.
+    /// The true time at which its monotonic clock began.
     pub booted: Millis,
     /// The cluster's code, while the daemon runs.
     pub cluster: Option<Cluster<Key>>,
@@ -250,18 +250,18 @@ pub struct Node {
     pub memory: Memory<Key>,
     /// Its kernel.
     pub kernel: Kernel,
-    /// Until when it does not reach the store.
+    /// The end of its isolation from the store.
     pub cut_until: Millis,
-    /// Until when its daemon hangs.
+    /// The time at which its daemon stops hanging.
     pub hung_until: Millis,
-    /// When its daemon is started again.
+    /// The time of the next start of its daemon.
     pub starts_at: Millis,
-    /// How often it was.
+    /// The number of starts of its daemon.
     pub started: u32,
 }
 
 impl Node {
-    /// What its clocks show.
+    /// The readings of its clocks at this true time.
     pub fn now(&self, now: Millis) -> Now {
         Now {
             wall: now.saturating_add_signed(self.ahead),

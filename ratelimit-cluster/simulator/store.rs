@@ -12,12 +12,12 @@ use ratelimit_cluster::{Arrival, Millis};
 
 use super::random::Random;
 
-/// How well messages get through.
+/// The quality of message delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// How many of a hundred are lost on the way to a reader.
+    /// The percentage of messages that are lost on the way to a reader.
     pub loss: u64,
-    /// How many come twice.
+    /// The percentage of messages that arrive twice.
     pub twice: u64,
     /// The longest time on the way.
     pub delay: Millis,
@@ -61,7 +61,7 @@ pub struct Store {
     parts: Parts,
     /// The content of the replica, which takes over.
     replica: Parts,
-    /// How far the store's clock is ahead.
+    /// The lead of the store's clock, in milliseconds.
     pub ahead: i64,
     /// Messages and bytes that were written.
     pub written: (u64, u64),

@@ -14,7 +14,7 @@ use super::node::{Kernel, Key, LIMITS, Ledger, Node, PERIOD, WINDOW, WINDOWED, s
 use super::random::Random;
 use super::store::{Network, Store};
 
-/// When a run begins, by the wall clock.
+/// The beginning of a run, by the wall clock.
 const BEGIN: Millis = 1_700_000_000_000;
 const TICK: Millis = 100;
 const WELL: Network = Network {
@@ -24,7 +24,7 @@ const WELL: Network = Network {
 };
 const SUBJECTS: u64 = 12;
 
-/// What runs came to.
+/// The totals of several runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Messages that were taken.
@@ -84,14 +84,14 @@ struct World {
     now: Millis,
     nodes: Vec<Node>,
     store: Store,
-    /// From this node on the nodes have another half of the store.
+    /// The first node that is connected to the other half of the store.
     split: Option<usize>,
     ledger: Ledger,
     /// Every statement of every honest node.
     stated: StatementSet<Key>,
     /// The end of the bans that were not lifted, by node and key.
     said: BTreeMap<(usize, Key), Millis>,
-    /// When a key's ban was lifted last.
+    /// The time at which the ban of each key was last lifted.
     lifted: BTreeMap<Key, Millis>,
     /// Periods that come twice.
     twice: Vec<Range<u64>>,
@@ -490,7 +490,7 @@ impl World {
         Ok(())
     }
 
-    /// When all is well again for long.
+    /// Checks the state after a long time without faults.
     fn check_well(&self) -> Checked {
         let nodes = self.nodes.len();
         let subjects: Vec<_> = (0..SUBJECTS)

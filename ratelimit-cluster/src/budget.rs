@@ -44,7 +44,7 @@ pub const NEWCOMER: u64 = 64;
 pub struct Limit {
     /// The total of all nodes.
     pub amount: u64,
-    /// How the limit is divided.
+    /// The division of the limit among nodes.
     pub division: Division,
     /// The length of a window.
     pub window: Millis,
@@ -106,7 +106,7 @@ impl Share {
     }
 }
 
-/// Why a node has only the share of its limits that it may always claim.
+/// The reason a node has only the guaranteed share of its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// It has not learned the time of the store.

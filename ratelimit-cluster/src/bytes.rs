@@ -3,7 +3,7 @@
 use crate::key::{KEY_MAX, Key};
 use crate::name::{NAME_MAX, NodeName};
 
-/// Why a field cannot be read.
+/// The reason a field cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The message ends within a field.

@@ -57,7 +57,8 @@ pub struct Cluster<K> {
     config: Config,
     incarnation: Incarnation,
     sequence: u64,
-    /// When the last messages of this node were sent, by the monotonic clock.
+    /// The sequence numbers of the last messages of this node, and the times at which they were
+    /// sent, by the monotonic clock.
     sent: VecDeque<(u64, Millis)>,
     clock: ClusterClock,
     peers: BTreeMap<NodeName, Peer>,

@@ -8,10 +8,10 @@
 
 use crate::time::Millis;
 
-/// How many own messages are remembered.
+/// The number of own messages that are remembered.
 const SAMPLES: usize = 9;
 
-/// How far a monotonic clock is behind the store's.
+/// The offset from a monotonic clock to the store's.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterClock {
     samples: Vec<i64>,

@@ -47,7 +47,7 @@ struct Nodes {
     clusters: Vec<(Cluster<Key>, usize)>,
     stream: Vec<(u64, Vec<u8>)>,
     parts: BTreeMap<(String, u16), Vec<u8>>,
-    /// How far the wall clocks of nodes are ahead.
+    /// The lead of the wall clocks of nodes.
     ahead: BTreeMap<usize, u64>,
     /// The refusals of nodes that are allowed to refuse.
     refused: Option<Vec<Refusal>>,

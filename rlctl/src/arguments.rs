@@ -79,7 +79,7 @@ impl From<Color> for anstream::ColorChoice {
     }
 }
 
-/// Where the configuration is.
+/// The path of the configuration.
 pub const CONFIG: &str = "/etc/ratelimit/config.toml";
 
 const EXAMPLES: &str = "\
@@ -493,7 +493,7 @@ pub struct SuggestArguments {
     pub lifetime: Duration,
 }
 
-/// How often something is shown.
+/// Parses the interval of a display.
 fn interval(text: &str) -> Result<Duration, String> {
     at_least(Duration::from_millis(100), text)
 }
@@ -547,7 +547,7 @@ pub struct NetworkArgument {
 }
 
 impl NetworkArgument {
-    /// What to do with host bits.
+    /// The treatment of host bits.
     pub fn host_bits(self) -> HostBits {
         if self.is_wanted {
             HostBits::Cleared

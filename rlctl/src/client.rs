@@ -61,7 +61,7 @@ pub struct Client {
 pub struct Announced {
     /// Whether everything passes.
     pub pass_all: Option<PassAllStatus>,
-    /// Why changes could not be saved.
+    /// The reasons why changes could not be saved.
     pub unkept: Vec<String>,
     /// Interfaces that are not protected.
     pub unenforced: Vec<Unenforced>,

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{Client, SOCKET};
 
-/// How long a person waits after Tab.
+/// The longest wait after Tab.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Proposes the names of lists.

@@ -4,7 +4,7 @@ use ratelimit_core::api::Refused;
 
 use crate::exit_code::ExitCode;
 
-/// Why a command was not carried out.
+/// The error of a failed command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// For scripts.

@@ -12,7 +12,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// What came.
+/// The input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Key {
     /// A line.

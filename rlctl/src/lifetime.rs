@@ -7,7 +7,7 @@ use ratelimit_core::quantity;
 /// A time, or forever.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Lifetime {
-    /// Until it is removed.
+    /// No expiry.
     Forever,
     /// So long.
     Lasting(Duration),

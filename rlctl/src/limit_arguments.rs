@@ -200,7 +200,7 @@ fn scope(text: &str) -> Result<Scope, String> {
     named("scope", text)
 }
 
-/// How nodes divide a limit.
+/// Parses the division of a limit among nodes.
 fn division(text: &str) -> Result<Division, String> {
     named("division of a limit", text)
 }

@@ -20,7 +20,7 @@ pub struct Named {
     is_source: bool,
 }
 
-/// How to treat bits that are set behind the length of a prefix.
+/// The treatment of bits that are set behind the length of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostBits {
     /// Refuse the prefix, as it is not clear what is meant.

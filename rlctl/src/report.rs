@@ -15,7 +15,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The exit code, without a `failure`.
     pub code: ExitCode,
-    /// Why it counts as refused although there is an answer.
+    /// The reason it counts as refused although there is an answer.
     pub failure: Option<Failure>,
 }
 

@@ -25,10 +25,10 @@ mod modules;
 /// The oldest kernel that is promised, and the one of Debian 13.
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 
-/// What need no second machine, and tell most about a kernel.
+/// Tests that need no second machine and tell most about a kernel.
 pub const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"];
 
-/// How the tests are run.
+/// The arguments of the test binaries.
 const TEST_ARGUMENTS: &str = "--nocapture --test-threads=1";
 
 /// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
@@ -74,7 +74,7 @@ fn test(series: &str, initramfs: &Path, directory: &Path) -> Result<bool> {
     Ok(TESTS.iter().all(|test| passed.contains(*test)))
 }
 
-/// Where kernels and archives are kept.
+/// Returns the directory for kernels and archives.
 pub fn directory() -> Result<PathBuf> {
     let directory = workspace::target_dir().join("kernels");
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;

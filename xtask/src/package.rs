@@ -11,7 +11,7 @@ use crate::{process, setup, workspace};
 const PROGRAMS: [&str; 2] = ["ratelimitd", "rlctl"];
 /// The profile of both, and the directory that cargo names after it.
 const PROFILE: &str = "dist";
-/// Whose C library is linked into the program.
+/// The target whose C library is linked into the program.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
 /// Makes a package for Debian in `target/package`

@@ -126,8 +126,8 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
         .map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Where `program` is, of the directories in `PATH` and the administrator's, which a user's `PATH`
-/// leaves out.
+/// Finds `program` in `PATH` and in the administrator's directories, which a user's `PATH` leaves
+/// out.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 struct Release {
     root: PathBuf,
-    /// Where `cargo xtask package` puts packages.
+    /// The directory in which `cargo xtask package` puts packages.
     packages: PathBuf,
     version: String,
 }

@@ -16,7 +16,7 @@ pub use cargo_tool::{CARGO_DENY, TYPOS};
 pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 
-/// What building, testing and demonstrating need.
+/// Installs everything for building, testing and demonstrating.
 pub fn everything() -> Result<()> {
     demo()?;
     packages::install(packages::FOR_TESTS)?;
@@ -27,7 +27,7 @@ pub fn everything() -> Result<()> {
     Ok(())
 }
 
-/// What building and demonstrating need.
+/// Installs everything for building and demonstrating.
 pub fn demo() -> Result<()> {
     build()?;
     packages::install(packages::FOR_DEMO)?;
@@ -39,41 +39,41 @@ pub fn redis() -> Result<()> {
     unpacked::fetch_redis()
 }
 
-/// What building and measuring need.
+/// Installs everything for building and measuring.
 pub fn bench() -> Result<()> {
     demo()?;
     packages::install(packages::FOR_BENCH)
 }
 
-/// What measuring a checkout of XDP-Firewall needs besides.
+/// Installs the additional packages for measuring a checkout of XDP-Firewall.
 pub fn xdp_firewall() -> Result<()> {
     packages::install(packages::FOR_XDP_FIREWALL)
 }
 
-/// What measuring floods at servers needs besides.
+/// Installs the additional packages for measuring floods at servers.
 pub fn goodput() -> Result<()> {
     packages::install(packages::FOR_GOODPUT)?;
     unpacked::fetch_servers()
 }
 
-/// What building and testing on other kernels need.
+/// Installs everything for building, and for testing on other kernels.
 pub fn kernels() -> Result<()> {
     build()?;
     packages::install(packages::FOR_KERNELS)
 }
 
-/// What building and packing need.
+/// Installs everything for building and packaging.
 pub fn package() -> Result<()> {
     build()?;
     packages::install(packages::FOR_PACKAGE)
 }
 
-/// What fuzzing needs.
+/// Installs everything for fuzzing.
 pub fn fuzz() -> Result<()> {
     packages::install(packages::FOR_FUZZ)
 }
 
-/// What building needs.
+/// Installs everything for building.
 pub fn build() -> Result<()> {
     rust_src::install()?;
     cargo_tool::BPF_LINKER.install_for_user()

@@ -42,7 +42,7 @@ const OWN_PROGRAMS: [&str; 4] = crate::kernels::TESTS;
 /// it. It has no TLS, and is no sentinel.
 const WITH_VALKEY: [&str; 1] = ["cluster"];
 
-/// How many tests the runner of Rust starts at once.
+/// The variable that limits how many tests Rust's test runner starts at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Most tests of the kernel wait, for time to pass or for a daemon, and each has namespaces of its
 /// own.

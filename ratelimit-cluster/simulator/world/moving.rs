@@ -7,14 +7,14 @@ use super::super::random::Random;
 use super::{BEGIN, TICK, WELL, World};
 use ratelimit_cluster::Millis;
 
-/// Until the nodes know each other.
+/// The time until the nodes know each other.
 const SETTLED: Millis = 10 * PERIOD;
 /// Then so long.
 const COUNTED: Millis = 30 * WINDOW;
 
-/// How much of a limit with a long window is admitted of a source that asks for ten times as much.
-/// It goes to another node at random, but stays so long at least, and up to `varies` longer; in
-/// thousandths.
+/// Returns the admitted part, in thousandths, of a limit with a long window for a source that asks
+/// for ten times as much. The source moves to a random other node after at least `stays`, and at
+/// most `varies` later.
 ///
 /// # Errors
 /// More than the limit was used of the windows that were running on the nodes.

@@ -6,7 +6,7 @@ use super::super::node::{LIMITS, PERIOD, WINDOW, WINDOWED};
 use super::{BEGIN, Checked, World};
 use ratelimit_cluster::Millis;
 
-/// What went wrong counts in windows no longer.
+/// The time after which past faults no longer affect any window.
 const SETTLED: Millis = 4 * PERIOD + WINDOW;
 
 impl World {

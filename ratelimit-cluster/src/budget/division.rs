@@ -7,7 +7,7 @@
 
 use super::Limit;
 
-/// How a limit is divided.
+/// The division of a limit among nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// Each node gets its demand, up to a common level. The unneeded rest is divided equally.

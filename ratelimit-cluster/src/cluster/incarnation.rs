@@ -14,11 +14,11 @@ use crate::time::{Millis, Now};
 #[derive(Clone, Debug)]
 pub(super) struct Incarnation {
     pub number: u64,
-    /// When it began.
+    /// The start of the incarnation.
     pub since: Now,
     /// The highest other incarnation known for this name, if it is higher.
     above: Option<u64>,
-    /// When a message of a higher one last arrived by the stream, on the monotonic clock.
+    /// The time of the last message of a higher incarnation by the stream, on the monotonic clock.
     rival_heard: Option<Millis>,
 }
 

@@ -14,6 +14,6 @@ pub struct Peer {
     pub bucket: Bucket,
     /// Its missing statements.
     pub catch_up: CatchUp,
-    /// When this node last told it that a later incarnation of it is known.
+    /// The last time at which this node told it about a later incarnation of its name.
     pub told: Option<Millis>,
 }

@@ -24,15 +24,15 @@ const AHEAD_MAX: Millis = 2 * APART_MAX;
 /// The shortest time after which parts are stored again on request.
 const ASKED_EVERY: Millis = 1_000;
 
-/// How a message arrived.
+/// The path by which a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// From the stream, where it was stored at this time of the store's clock.
+    /// The stream.
     Stream {
         /// The time.
         stored: Millis,
     },
-    /// From the stored parts, which may be read repeatedly.
+    /// The stored parts, which may be read repeatedly.
     Stored,
 }
 

@@ -5,7 +5,7 @@ use crate::bytes::Wrong;
 use crate::name::NodeName;
 use crate::time::Millis;
 
-/// Why a message is refused.
+/// The reason a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Refusal {

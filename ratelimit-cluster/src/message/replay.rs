@@ -10,7 +10,7 @@ use crate::time::Millis;
 /// Sequence numbers this far behind the highest are tracked.
 pub const WINDOW: u64 = 1024;
 
-/// How long messages of an incarnation may arrive after the next one began.
+/// The time after the start of an incarnation in which messages of the previous one may arrive.
 pub const OVERLAP: Millis = 10_000;
 
 /// The last messages heard from a node.
@@ -18,7 +18,7 @@ pub const OVERLAP: Millis = 10_000;
 pub struct Seen {
     /// The incarnation.
     pub incarnation: u64,
-    /// When its first message was stored.
+    /// The time at which its first message was stored.
     pub since: Millis,
     /// Its highest sequence number.
     pub highest: u64,

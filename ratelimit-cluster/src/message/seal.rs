@@ -64,7 +64,7 @@ pub struct Header {
     pub incarnation: u64,
     /// The number of the message in this incarnation: higher with each message.
     pub sequence: u64,
-    /// When it was sent, by the sender's wall clock.
+    /// The time of sending, by the sender's wall clock.
     pub sent: Millis,
 }
 

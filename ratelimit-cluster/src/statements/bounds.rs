@@ -21,11 +21,11 @@ pub struct Bounds {
     /// The most statements kept.
     #[default = 1_000_000]
     pub held: usize,
-    /// How long a statement counts after it was made.
+    /// The longest time for which a statement counts after it was made.
     #[default(LONGEST)]
     pub longest: Millis,
-    /// How many peers must revoke a node before it is revoked here. A revocation by this node is
-    /// always enough.
+    /// The number of peers that must revoke a node before it is revoked here. A revocation by this
+    /// node is always enough.
     #[default = 1]
     pub revokers: usize,
 }

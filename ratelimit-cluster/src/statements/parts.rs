@@ -12,10 +12,10 @@ use crate::key::Key;
 /// A node has at most 2 to this power parts.
 pub const PART_BITS_MAX: u8 = 12;
 
-/// How many statements a part has at most, on average.
+/// The most statements of a part, on average.
 const STATEMENTS: usize = 512;
 
-/// Which part a subject belongs to, of 2 to the power of `bits`.
+/// The index of the part that a subject belongs to, of 2 to the power of `bits`.
 pub fn part_of<K: Key>(subject: &Subject<K>, bits: u8) -> u16 {
     let part = hash_subject(subject)
         .checked_shr(64 - u32::from(bits))
@@ -23,7 +23,7 @@ pub fn part_of<K: Key>(subject: &Subject<K>, bits: u8) -> u16 {
     u16::try_from(part).unwrap_or_default()
 }
 
-/// Which parts of a node's own statements are to be stored.
+/// The parts of a node's own statements that are to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     bits: u8,

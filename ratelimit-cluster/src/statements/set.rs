@@ -14,8 +14,8 @@ use crate::key::Key;
 use crate::name::NodeName;
 use crate::time::{Millis, Stamp};
 
-/// How long a statement is kept after its end: the largest difference between the clocks of two
-/// nodes, as it may still count on the other one.
+/// The time for which a statement is kept after its end: the largest difference between the clocks
+/// of two nodes, as it may still count on the other one.
 pub const HELD_AFTER_END: Millis = 120_000;
 
 /// Statements of all nodes.
@@ -83,7 +83,7 @@ pub struct Ended<K> {
 /// The statements of one node.
 #[derive(Clone, Debug, SmartDefault)]
 struct Author<K> {
-    /// When each ends, or is no longer needed.
+    /// The times at which statements end or are no longer needed.
     ends: BTreeSet<(Millis, Subject<K>, Verb)>,
     /// Statements that end others.
     ending: BTreeSet<(Subject<K>, Verb)>,

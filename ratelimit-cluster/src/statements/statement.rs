@@ -47,7 +47,7 @@ pub struct Statement<K> {
     /// Whether it makes or lifts something.
     #[serde(rename = "lifts")]
     pub verb: Verb,
-    /// When it was made, in an order that all nodes agree on.
+    /// The time of the statement, in an order that all nodes agree on.
     pub stamp: Stamp,
     /// Its end, by the wall clock.
     pub until: Millis,

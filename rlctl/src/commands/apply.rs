@@ -22,7 +22,7 @@ use crate::{
     report::Report,
 };
 
-/// How often the state of the trial is queried.
+/// The interval at which the state of the trial is queried.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// Puts the file on trial; on a terminal, waits for Enter, unless it answers a program.
@@ -112,7 +112,7 @@ fn take_back(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
     Err(failure.hint("try `rlctl rollback`, or wait until the trial times out"))
 }
 
-/// How a trial ended; `None` while it is pending.
+/// The outcome of a trial; `None` while it is pending.
 fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Failure>>, Failure> {
     let status: Answer<Status> = client.get("/v1/status")?;
     let confirmed = |json| Ok(Report::from_json(json, "confirmed by another user"));

@@ -36,7 +36,7 @@ use crate::{
 
 /// The reason of drops over the budget for new sources.
 const NEW_SOURCES: &str = "new-sources";
-/// That of drops by a policy with `action = "drop"`.
+/// The reason of drops by a policy with `action = "drop"`.
 const DROPPED: &str = "policy";
 
 /// A source is refused at this moment, as operators say it, if it was within this time.

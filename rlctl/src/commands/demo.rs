@@ -49,8 +49,8 @@ limits = [{ bytes = "50kB", per = "1s", algorithm = "fixed-window" }]
 [allow]
 sources = ["192.0.2.10"]
 "#;
-/// How long all sources send. The last window is half over by then and full for every source that
-/// exceeds its limit.
+/// The time for which all sources send. The last window is half over by then and full for every
+/// source that exceeds its limit.
 const DURATION: Duration = Duration::from_millis(3600);
 /// The source that is banned, and how long it sends in each step: fewer packets than its limit.
 const BANNED: &str = "198.51.100.7";

@@ -27,7 +27,7 @@ use crate::{
     output::printable_lines, phrase, report::Report,
 };
 
-/// How long a download may take, in seconds.
+/// The timeout for a download, in seconds.
 const SECONDS_MAX: &str = "120";
 /// Downloads are public, and the daemon's user reads them.
 const MODE: u32 = 0o644;
@@ -43,7 +43,7 @@ struct Fetched {
     entries: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How often the daemon reads the file.
+    /// The interval at which the daemon reads the file.
     #[serde(skip)]
     every: Duration,
 }
@@ -138,7 +138,7 @@ fn fetch(list: &ListConfig, url: &str) -> anyhow::Result<Option<usize>> {
 
 /// The files beside that of a list, hidden ones.
 struct Files {
-    /// What is downloaded.
+    /// The download.
     new: PathBuf,
     /// See [`list_file::tag_file`]. Without it, the list was not downloaded, and its time is
     /// meaningless.

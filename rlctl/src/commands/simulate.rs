@@ -57,7 +57,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Why packets are not read any further.
+/// The reason no further packets are read.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 enum Stopped {

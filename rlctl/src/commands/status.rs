@@ -30,7 +30,7 @@ use crate::{
 /// The percentage from which on a map is reported.
 const NEARLY_FULL: u128 = 80;
 
-/// How long traffic is measured.
+/// The duration of the traffic measurement.
 const MEASURED: Duration = Duration::from_millis(500);
 
 /// Shows the state of the daemon and its datapath.

@@ -73,7 +73,7 @@ fn every_verb_helps_as_it_helped() {
     insta::assert_snapshot!("help", seen);
 }
 
-/// How long a daemon runs is another time at each run.
+/// Replaces the uptime of the daemon, which differs in each run.
 fn without_age(text: &str) -> String {
     let lines = text.lines().map(|line| match line.split_once(", up ") {
         Some((before, _)) => format!("{before}, up TIME\n"),

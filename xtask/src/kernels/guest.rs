@@ -17,7 +17,7 @@ const TIMEOUT: &str = "3600";
 /// The clock source of the guest.
 #[derive(Clone, Copy)]
 pub enum Clock {
-    /// That of this machine.
+    /// The clock of this machine.
     Host,
     /// A nanosecond for each instruction, of one CPU. While it waits no time passes.
     Instructions,

@@ -11,7 +11,7 @@ use crate::process;
 pub struct GuestProgram {
     /// Its name; of a test as `cargo test --test` takes it.
     pub name: String,
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
 }
 

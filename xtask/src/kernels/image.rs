@@ -56,7 +56,7 @@ pub fn fetch(package: &str, directory: &Path) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Where the modules of the kernel in `package` are, when it was fetched.
+/// The directory with the modules of the kernel in `package` once it was fetched.
 pub fn modules(package: &str, directory: &Path) -> PathBuf {
     let release = package.strip_prefix(PREFIX).unwrap_or(package);
     let modules = Path::new("lib/modules").join(release).join("kernel");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-/// What is released.
+/// The date and text of a release.
 #[derive(Debug)]
 pub struct ReleaseNotes {
     /// As `2026-11-28`.

@@ -27,7 +27,7 @@ pub const FOR_BENCH: &[Program] = &[
     Program::new("nft", "nftables"),
 ];
 
-/// What compiles XDP-Firewall for the benchmark: a compiler, and headers.
+/// The compiler and headers for XDP-Firewall in the benchmark.
 pub const FOR_XDP_FIREWALL: &[Program] = &[
     Program::new("clang", "clang"),
     Program::new("/usr/include/bpf/bpf_helpers.h", "libbpf-dev"),
@@ -40,7 +40,7 @@ pub const FOR_GOODPUT: &[Program] = &[
     Program::new("wrk", "wrk"),
 ];
 
-/// What compiles libFuzzer, which is C++.
+/// The compiler for libFuzzer, which is C++.
 pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];
 
 /// Programs for tests on other kernels.
@@ -56,7 +56,7 @@ pub const FOR_KERNELS: &[Program] = &[
     Program::new("xz", "xz-utils"),
 ];
 
-/// What packs for Debian, and links for any Linux.
+/// The tools for Debian packages, and for linking for any Linux.
 pub const FOR_PACKAGE: &[Program] = &[
     Program::new("dh", "debhelper"),
     Program::new("lintian", "lintian"),

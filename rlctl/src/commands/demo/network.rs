@@ -16,7 +16,7 @@ pub const NEAR: [&str; 2] = ["192.0.2.1", "2001:db8:a::1"];
 const MACS: [&str; 2] = ["02:00:00:00:00:01", "02:00:00:00:00:02"];
 
 pub struct Network {
-    /// Where ratelimitd runs.
+    /// The namespace of ratelimitd.
     pub near: Namespace,
     /// The sending end.
     pub far: Namespace,

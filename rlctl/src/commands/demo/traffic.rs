@@ -19,9 +19,9 @@ use crate::clock;
 const PORT: u16 = 9;
 /// Headers of Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
-/// How long a packet may take through the link.
+/// The longest time of a packet on the link.
 const LATE: Duration = Duration::from_millis(300);
-/// How late a packet may be sent on a busy machine.
+/// The longest delay of a packet on a busy machine.
 const DELAY: Duration = Duration::from_millis(20);
 
 /// Packets that count as those of one source.

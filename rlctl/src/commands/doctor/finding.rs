@@ -9,9 +9,9 @@ pub struct Finding {
     pub check: &'static str,
     /// The interface that it is about; `None` is this host.
     pub interface: Option<String>,
-    /// How it is.
+    /// The state.
     pub state: State,
-    /// What was found.
+    /// The finding in words.
     pub found: String,
     /// The consequence of a problem.
     pub why: Option<String>,

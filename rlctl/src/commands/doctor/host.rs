@@ -104,7 +104,7 @@ pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
     Finding::warning(check, found, why).fix("systemctl start ratelimitd")
 }
 
-/// Why the configuration is not known. The daemon knows its interfaces all the same.
+/// Reports that the configuration could not be read. The daemon knows its interfaces all the same.
 pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bool) -> Finding {
     let check = "configuration";
     let diagnostic = error.diagnostics().first();

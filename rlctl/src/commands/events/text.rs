@@ -9,7 +9,7 @@ use crate::{
     phrase,
 };
 
-/// When it happened, and what.
+/// The time and the text of an event.
 pub fn line(event: &Event, now: &Zoned) -> String {
     let at = phrase::moment(event.at, now);
     let (style, verb, mut rest) = what(&event.what, now);

@@ -28,7 +28,7 @@ const ANSWERS: [(&str, &str); 5] = [
 /// The most lines of the journal.
 const LOG_LINES: &str = "20000";
 
-/// What was collected.
+/// The collected files.
 #[derive(Default)]
 pub struct Parts {
     /// Names and texts.

@@ -59,7 +59,7 @@ pub enum Action {
     Ban(Prefix, Option<f64>),
 }
 
-/// How long a ban from the list lasts, in seconds.
+/// The duration of a ban from the list, in seconds.
 const BAN_SECONDS: f64 = 600.0;
 
 impl Sort {

@@ -21,7 +21,7 @@ use crate::{
 
 /// The answers of the daemon at one moment.
 pub struct Sample {
-    /// When it was asked.
+    /// The time of the request.
     pub at: Instant,
     /// Its counters.
     pub counters: Vec<StatsRow>,
@@ -54,10 +54,10 @@ impl Sample {
     }
 }
 
-/// What is shown.
+/// The content of the screen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// When it was taken.
+    /// The time of the second sample.
     pub at: Timestamp,
     /// Rates by verdict, highest first.
     pub verdicts: Vec<VerdictRate>,
@@ -82,7 +82,7 @@ pub struct Row {
     pub refused_packets: u64,
     /// The ban that holds for it.
     pub ban: Option<Ban>,
-    /// What most of its packets are.
+    /// The kind of most of its packets.
     pub sending: Option<Sending>,
 }
 

@@ -24,7 +24,7 @@ const SENDS: usize = 8;
 /// refused rate, and packets sent.
 const GIVE_WAY: [usize; 5] = [LIMIT, 1, 5, 2, SENDS];
 const VERDICT_HEAD: [&str; 4] = ["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"];
-/// How many verdicts are shown.
+/// The number of verdicts on the screen.
 const VERDICTS_SHOWN: usize = 8;
 const PLAIN: Style = Style::new();
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
