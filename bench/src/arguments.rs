@@ -84,7 +84,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// How much is measured.
+    /// Returns the extent of the measurement.
     pub fn effort(&self) -> Effort {
         let (packets, rounds) = if self.quick {
             (PACKETS_QUICK, ROUNDS_QUICK)

@@ -44,7 +44,7 @@ pub fn write_between(file: &str, markers: Markers, figures: &str) -> Result<()> 
     fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Where the documentation is.
+/// The directory of the documentation.
 pub fn docs() -> PathBuf {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     bench.parent().unwrap_or(bench).join("docs")

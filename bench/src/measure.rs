@@ -25,7 +25,7 @@ const ATTEMPTS: usize = 5;
 /// The part of its time that a CPU may do something else for in a run on several CPUs.
 const WAITED_PART: f64 = 0.05;
 
-/// How much is measured.
+/// The extent of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Packets in a run, on each CPU.
@@ -40,7 +40,7 @@ pub struct Bench<'a> {
     pub object: &'a [u8],
     /// The lab in which the product is installed.
     pub lab: &'a Lab,
-    /// How much is measured.
+    /// The extent of the measurement.
     pub effort: Effort,
 }
 

@@ -10,14 +10,14 @@ use crate::{goal::Goal, machine::Machine, statistics::Spread};
 /// A whole run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Report {
-    /// Where it was.
+    /// The machine of the run.
     pub machine: Machine,
     /// The versions of those that live traffic goes through besides, in words of their own.
     #[serde(default)]
     pub others: Vec<String>,
-    /// When it was, in UTC, to the minute.
+    /// The date and time of the run, in UTC, to the minute.
     pub date: String,
-    /// What was typed.
+    /// The command line.
     pub command: String,
     /// Packets in a run, on each CPU.
     pub packets: u32,

@@ -62,7 +62,7 @@ impl NewSources {
 
 /// Traffic on an installation.
 pub struct Case {
-    /// What is sent.
+    /// The traffic.
     pub traffic: Traffic,
     /// The reason of the verdict that the packets get, as `rlctl stats` names it.
     pub reason: &'static str,

@@ -55,7 +55,7 @@ const ROUNDS: usize = 1;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const ADDRESSES: [&[&str]; 2] = [&["192.0.2.1/24"], &["192.0.2.2/24"]];
-/// How long a thread waits for its socket before it checks whether all is over.
+/// The timeout of a thread's socket, after which it checks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Bytes that are written at once.
 const BLOCK: usize = 1 << 16;

@@ -63,7 +63,7 @@ impl Sources {
     }
 }
 
-/// Which CPUs send, and to the state of which sources.
+/// The CPUs that send, and the sources whose state they use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cpus {
     /// One CPU.
@@ -114,7 +114,7 @@ impl Content {
     }
 }
 
-/// What is sent.
+/// The traffic of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// IPv4 or IPv6.

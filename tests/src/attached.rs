@@ -107,7 +107,7 @@ pub fn settings(service: &Service) -> Result<Settings> {
     Ok(Array::try_from(map)?.get(&0, 0)?)
 }
 
-/// Where a map of `service` is pinned.
+/// The pin of a map of `service`.
 pub fn pin(service: &Service, name: &str) -> PathBuf {
     let layout = format!("v{}", layout::VERSION);
     service.pins().join(layout).join("maps").join(name)

@@ -30,7 +30,7 @@ use crate::{
 
 /// The number of bursts per second.
 const SLICES: u32 = 200;
-/// How often a thread looks whether it is to stop.
+/// The interval at which a thread checks for the end.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A node of the cluster.
@@ -41,7 +41,7 @@ pub struct Node {
     /// Packets a second that are sent to it.
     load: AtomicU32,
     admitted: Mutex<Vec<Admitted>>,
-    /// Until when `admitted` is complete. `None` if nothing reads.
+    /// The time until which `admitted` is complete. `None` if nothing reads.
     read_until: Mutex<Option<Instant>>,
 }
 
@@ -99,7 +99,7 @@ impl Node {
         self.service.lock().expect("no thread panicked with it")
     }
 
-    /// How it sees the cluster.
+    /// Returns the status of the cluster according to this node.
     pub fn status(&self) -> Result<ClusterStatus> {
         let status: Status = self.service().json(&["status"])?;
         status.cluster.context("the configuration has [cluster]")
@@ -184,14 +184,14 @@ impl Node {
         });
     }
 
-    /// When it last admitted a packet of a source, by its last two bytes.
+    /// The time at which it last admitted a packet of a source, by its last two bytes.
     pub fn last_admitted(&self, source: u16) -> Option<Instant> {
         let admitted = self.admitted.lock().expect("no thread panicked with it");
         let mut admitted = admitted.iter().rev();
         admitted.find(|it| it.source == source).map(|it| it.at)
     }
 
-    /// When it first admitted a packet of a source since then.
+    /// The time at which it first admitted a packet of a source after `since`.
     pub fn first_admitted(&self, source: u16, since: Instant) -> Option<Instant> {
         let admitted = self.admitted.lock().expect("no thread panicked with it");
         let first = admitted.partition_point(|it| it.at < since);

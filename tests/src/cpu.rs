@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many CPUs this process may use.
+/// The number of CPUs that this process may use.
 pub fn count() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

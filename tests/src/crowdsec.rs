@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{debian, service::Service, waiting};
 
-/// Where it listens.
+/// The URL on which it listens.
 pub const URL: &str = "http://127.0.0.1:8080";
 /// The key of the bouncer under test.
 pub const KEY: &str = "0123456789abcdef0123456789abcdef";

@@ -34,12 +34,12 @@ macro_rules! require_python {
     };
 }
 
-/// Where a program of `PyPI` is.
+/// The path of a program from `PyPI`.
 pub fn python(program: &str) -> PathBuf {
     tools().join("python/bin").join(program)
 }
 
-/// Where the files of a package are: the directory is to them what `/` is where it is installed.
+/// The directory with the files of a package, which corresponds to `/` where it is installed.
 pub fn directory(package: &str) -> PathBuf {
     tools().join("debian").join(package)
 }

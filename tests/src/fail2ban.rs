@@ -17,7 +17,7 @@ use crate::{
     service::{Service, binary},
 };
 
-/// What operators install.
+/// The action file that operators install.
 const ACTION: &str = include_str!("../../contrib/fail2ban/ratelimit.conf");
 /// `TIME fail from ADDRESS`
 const FILTER: &str = "[Definition]\nfailregex = ^ fail from <ADDR>$\ndatepattern = ^EPOCH\n";

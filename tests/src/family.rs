@@ -161,7 +161,7 @@ where
         Ok(self.whole_sources()?.get(key, 0)?)
     }
 
-    /// How often a source was refused, and when last.
+    /// The refusals of a source: their number and the time of the last.
     pub fn refusals_of(&self, source: &A) -> Result<Refusals> {
         let all = self.refusals()?.into_iter();
         let own = all.into_iter().find(|(refused, _)| refused == source);
@@ -232,7 +232,7 @@ fn clear<K: Pod, V: Pod>(map: &mut HashMap<MapData, K, V>) -> Result<(), MapErro
     Ok(())
 }
 
-/// How many sets a `compact` table has.
+/// The number of sets of a `compact` table.
 fn sets(compact: &Map) -> Result<u32> {
     let Map::Array(data) = compact else {
         anyhow::bail!("the table is no array");

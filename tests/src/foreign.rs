@@ -25,7 +25,7 @@ const HAS_FRAGS: u32 = 1 << 5;
 const ON_INTERFACES: u32 = 37;
 /// The name of the programs.
 pub const NAME: &str = "somebody_elses";
-/// Where Debian has the objects of xdp-filter.
+/// The path of an object of xdp-filter on Debian.
 const XDP_FILTER: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o";
 
 /// The action of a program for every packet: a number of `enum xdp_action`.
@@ -124,7 +124,7 @@ impl Pin {
         Ok(pin)
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.0
     }

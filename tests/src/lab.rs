@@ -26,7 +26,7 @@ pub const INTERFACE: &str = "rl0";
 /// The most packets that an end sends on its own during a test: router and neighbour solicitations,
 /// and group memberships.
 pub const OWN_PACKETS: u64 = 10;
-/// How long a frame may take through the link, and how much later than one that was sent behind it.
+/// The longest time of a frame on the link, and the longest delay behind one that was sent later.
 const LATE: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(20);
 /// The last frame sent: of an experimental protocol other than IP, so that every program passes it.
@@ -48,9 +48,9 @@ const MTU_JUMBO: &str = "9200";
 /// Two namespaces joined by a link.
 #[derive(Debug)]
 pub struct Lab {
-    /// Where the program is.
+    /// The namespace of the program.
     pub near: Namespace,
-    /// Where packets come from.
+    /// The namespace from which packets are sent.
     pub far: Namespace,
 }
 
@@ -145,7 +145,7 @@ pub fn passed(
     Ok(passed)
 }
 
-/// What no other lab of any process is called.
+/// A name that no other lab of any process has.
 fn unique() -> String {
     static LABS: AtomicU32 = AtomicU32::new(0);
     format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed))

@@ -48,5 +48,5 @@ pub use program::Program;
 pub use scene::Scene;
 pub use waiting::{wait_for, wait_until};
 
-/// How long a test waits for an event before it fails: the machine may be busy.
+/// The longest wait of a test for an event before it fails: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_mins(2);

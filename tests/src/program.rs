@@ -81,9 +81,9 @@ pub struct Constants {
     pub sets: u32,
     /// The seeds of a `compact` table.
     pub seeds: [u64; 2],
-    /// What frames begin with.
+    /// The first header of frames.
     pub link_layer: LinkLayer,
-    /// Which tunnels are looked into.
+    /// The tunnels that are looked into.
     pub tunnels: Tunnels,
     /// Whether programs on one CPU could interrupt each other.
     pub interruptible: bool,
@@ -635,7 +635,7 @@ impl Program {
         Ok(self.discovered.set(0, PerCpuValues::try_from(words)?, 0)?)
     }
 
-    /// What became of the sources that policies were to ban, over all CPUs.
+    /// The outcomes for sources that policies were to ban, summed over all CPUs.
     pub fn tally(&self) -> Result<Tally> {
         let mut sum = Tally::default();
         for cpu in self.tally.get(&0, 0)?.iter() {
@@ -740,12 +740,12 @@ impl Program {
             .fold(Counter::default(), Counter::plus))
     }
 
-    /// How many sources of `family` got state.
+    /// The number of sources of `family` that got state.
     pub fn inserted(&self, family: Family) -> Result<u64> {
         Ok(self.inserted.get(&(family as u32), 0)?.iter().sum())
     }
 
-    /// What every CPU remembers of its events.
+    /// The event counters of every CPU.
     pub fn samplers(&self) -> Result<Vec<Sampler>> {
         Ok(self.samplers.get(&0, 0)?.to_vec())
     }

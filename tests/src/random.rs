@@ -26,7 +26,7 @@ use ratelimit_core::{class_tables::ClassTables, ip_family::IpAddress as _, prefi
 
 use crate::{Scene, mutation::choose, program::TOTALS, scene::of_kind};
 
-/// Where the packets of tests go to.
+/// The destination of the packets of tests.
 const DESTINATION: (Ipv4Addr, Ipv6Addr) = (
     Ipv4Addr::new(198, 51, 100, 1),
     Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1),

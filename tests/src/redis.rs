@@ -89,7 +89,7 @@ impl Redis {
         Ok(())
     }
 
-    /// Where it listens.
+    /// The socket on which it listens.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
     }

@@ -29,11 +29,11 @@ pub struct Scene {
     pub classes: ClassTables,
     /// The wider prefixes that have limits, of IPv4 and of IPv6.
     pub aggregates: [Aggregates; 2],
-    /// How many bans policies may make in a minute.
+    /// The limit on bans by policies in a minute.
     pub detection_limit: BanBudgets,
-    /// How many sources may get state on one CPU, where the settings say that they have a budget.
+    /// The budget for sources that get state on one CPU, if the settings enable it.
     pub new_sources: Budget,
-    /// When sources are challenged, where the settings say that they may be.
+    /// The rules of the challenge, if the settings enable it.
     pub challenge: challenge::Rules,
     /// The entries of the lists.
     pub entries: Vec<(Prefix, ListEntry)>,
@@ -173,7 +173,7 @@ pub fn banned_until(until_ns: u64) -> ListEntry {
 
 /// Something that judges frames: the kernel, or the host.
 pub trait Judge {
-    /// What is judging.
+    /// The name of the judge.
     fn name(&self) -> &'static str;
 
     /// Whether a frame of this size can arrive.

@@ -26,7 +26,7 @@ use crate::{
 const SOURCE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 /// Steps of a sequence.
 const STEPS: usize = 4;
-/// From a packet to the next one.
+/// The pause between two packets.
 const PAUSE: Duration = Duration::from_micros(400);
 /// A daemon that is killed while it starts has lived for less.
 const START: Duration = Duration::from_millis(1_500);
@@ -181,7 +181,7 @@ impl Rule {
     }
 }
 
-/// What happens between two rules.
+/// The step between two rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Step {
     /// `rlctl reload`.
@@ -218,9 +218,9 @@ const ALL: [Step; 8] = [
 pub struct Sequence {
     /// The rules and steps.
     pub text: String,
-    /// How many packets were sent.
+    /// The number of packets that were sent.
     pub sent: u64,
-    /// How many passed that none of the rules admits.
+    /// The number of packets that passed although none of the rules admits them.
     pub passed: u64,
 }
 
@@ -367,7 +367,7 @@ fn attempt(service: &Service, [now, next]: [&Rule; 2]) -> Result<()> {
     Ok(())
 }
 
-/// How many packets of the source came through since this was asked last.
+/// Counts the packets of the source that came through since the last call.
 fn arrived(traffic: &mut Receiver) -> Result<u64> {
     let mut arrived = 0;
     while let Some(frame) = traffic.next(Duration::from_millis(2))? {

@@ -35,18 +35,18 @@ pub struct Service {
     child: Option<Child>,
     /// The user that the daemon is to become; the one that it chooses where it is empty.
     pub user: &'static str,
-    /// What sshd would tell `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
+    /// The client of an SSH session, as sshd passes it to `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
     pub ssh_connection: String,
-    /// Who would have typed `sudo rlctl`.
+    /// The user who ran `sudo rlctl`.
     pub sudo_user: String,
-    /// Where systemd would listen for the state of the daemon.
+    /// The socket of systemd for the state of the daemon.
     pub notify_socket: Option<PathBuf>,
     /// Whether the test changes the kernel's tables itself. Where it does not, a daemon that
     /// repairs something has made a mistake before.
     pub is_tampered_with: bool,
 }
 
-/// What `rlctl` said.
+/// The output of `rlctl`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     /// Its exit code.
@@ -131,12 +131,12 @@ impl Service {
         self.rlctl_ok(&["reload"])
     }
 
-    /// Where the configuration file is.
+    /// The path of the configuration file.
     pub fn config(&self) -> PathBuf {
         self.path("config.toml")
     }
 
-    /// Where pins are.
+    /// The directory of pins.
     pub fn pins(&self) -> &Path {
         &self.pins
     }
@@ -259,7 +259,7 @@ impl Service {
         Ok(said.stdout)
     }
 
-    /// What `GET path` on the metrics listener answers, head and body.
+    /// The response to `GET path` on the metrics listener, head and body.
     pub fn get(&self, path: &str, accept: &str) -> Result<String> {
         let url = format!("http://127.0.0.1:9798{path}");
         let output = self
@@ -273,7 +273,7 @@ impl Service {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// What `GET /metrics` answers, head and body.
+    /// The response to `GET /metrics`, head and body.
     pub fn metrics(&self) -> Result<String> {
         self.get("/metrics", "text/plain")
     }
@@ -286,14 +286,14 @@ impl Service {
         Ok(rows.map(|row| row.packets).sum())
     }
 
-    /// How many packets were judged since the daemon started.
+    /// The number of packets that were judged since the daemon started.
     pub fn received(&self) -> Result<u64> {
         let rows: Vec<StatsRow> = self.json(&["stats"])?;
         Ok(rows.iter().map(|row| row.packets).sum())
     }
 
-    /// What `rlctl --json` answers, whatever its exit code. For the status of a daemon that is busy
-    /// it is asked again: on a loaded machine it takes seconds to replace a program.
+    /// The output of `rlctl --json`, whatever its exit code. For the status of a busy daemon, the
+    /// command is repeated: on a loaded machine it takes seconds to replace a program.
     pub fn json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
         const ATTEMPTS: usize = 10;
         let ask = || self.rlctl(&[&["--json"], arguments].concat());

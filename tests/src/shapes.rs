@@ -12,7 +12,7 @@ pub use ipv4::IPV4;
 pub use ipv6::IPV6;
 use ratelimit_common::{DropReason, PassReason, Verdict};
 
-/// How a frame of some shape is judged.
+/// The rules by which a frame of some shape is judged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
     /// By its source.
@@ -28,7 +28,7 @@ pub enum Class {
 pub struct Shape<S> {
     /// The peculiarity.
     pub name: &'static str,
-    /// How it is judged.
+    /// The rules by which it is judged.
     pub class: Class,
     /// A frame of this shape from a source.
     pub frame: fn(S) -> Vec<u8>,
@@ -49,7 +49,7 @@ impl<S> Shape<S> {
 pub struct Shaped {
     /// The peculiarity.
     pub name: &'static str,
-    /// How it is judged.
+    /// The rules by which it is judged.
     pub class: Class,
     /// The frame.
     pub frame: Vec<u8>,

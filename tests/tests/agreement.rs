@@ -236,9 +236,9 @@ struct Duel {
     counters: Vec<Counter>,
     /// The sources that had got state when the round began.
     inserted: [u64; 2],
-    /// How often each detection came, over all rounds.
+    /// The number of detections of each kind, over all rounds.
     detections: [u64; BanResult::ALL.len()],
-    /// How many packets matched an entry that counts them, over all rounds.
+    /// The number of packets that matched an entry that counts them, over all rounds.
     counted: u64,
     now: Instant,
 }

@@ -108,8 +108,8 @@ fn nearly_all_of_a_real_flood_of_requests_is_challenged_and_answered_by_no_more_
     }
 }
 
-/// How many packets of a capture the program answers. Each answer is that of the host, and no
-/// longer than its question.
+/// Counts the packets of a capture that the program answers. Each answer is that of the host, and
+/// no longer than its question.
 fn answered_by_the_kernel(capture: &[u8]) -> u64 {
     let mut program = Program::load(&Constants::default()).unwrap();
     let answers = NonZeroU32::new(1 << 20).unwrap();

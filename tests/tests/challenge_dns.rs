@@ -305,7 +305,7 @@ impl Server {
         Self { asked }
     }
 
-    /// How many asked by a datagram, and over TCP.
+    /// The numbers of queries by datagram, and over TCP.
     fn asked(&self) -> [u64; 2] {
         *self.asked.lock().unwrap()
     }

@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const LIMIT: f64 = 1_000.0;
 /// Shares have followed a load after this time.
 const SETTLED: Duration = Duration::from_secs(2);
-/// How long packets are counted: whole windows.
+/// The time for which packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
 const SOURCE: &str = "203.0.113.9";
 

@@ -37,7 +37,7 @@ fn run(node: &Node, arguments: &[&str]) -> String {
     node.service().rlctl_ok(arguments).unwrap()
 }
 
-/// What `rlctl` says where it refuses.
+/// The error message of `rlctl`, which must refuse the command.
 fn refusal(node: &Node, arguments: &[&str]) -> String {
     let said = node.service().rlctl(arguments).unwrap();
     assert_eq!(said.code, 1, "{said:?}");

@@ -16,7 +16,7 @@ const NAMES: [&str; 2] = ["edge-1", "edge-2"];
 /// Shares have followed a load after this time.
 const SETTLED: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_secs(3);
-/// How often it is counted at most.
+/// The most attempts at a count.
 const TRIES: usize = 4;
 
 /// The traffic of a source: its last two bytes, its class, and its number of frames.

@@ -334,7 +334,7 @@ fn clustered(stage: &mut Stage, ports: &[u16], replicas: &str) {
     });
 }
 
-/// Which of the servers has the stream, and how long it is there.
+/// The port of the server that has the stream, and the length of the stream there.
 fn owner(stage: &Stage, ports: &[u16]) -> Option<(u16, u64)> {
     ports.iter().find_map(|port| {
         let said = stage.cli(*port, &["XLEN", "{ratelimit}:stream"]);

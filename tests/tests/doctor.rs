@@ -418,7 +418,7 @@ fn an_interface_that_does_not_exist_is_an_error() {
     assert_eq!(own["interface"], INTERFACE);
 }
 
-/// What `doctor` finds, and how it ends.
+/// The exit code and the findings of `doctor`.
 fn examine(service: &Service, arguments: &[&str]) -> (i32, Value) {
     let config = service.config();
     let words = ["--json", "doctor", "--config", config.to_str().unwrap()];

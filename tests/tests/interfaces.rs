@@ -21,14 +21,14 @@ use ratelimit_tests::{
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-/// How long an interface that is back may be without the program. A second is promised of a release
-/// build on a machine of its own.
+/// The longest time for which an interface that is back may be without the program. A second is
+/// promised of a release build on a machine of its own.
 const PROMISED: Duration = if cfg!(debug_assertions) {
     PATIENCE
 } else {
     Duration::from_secs(1)
 };
-/// How long a frame that has passed takes at most.
+/// The longest time until a frame that passed arrives.
 const LATE: Duration = Duration::from_millis(500);
 const POLICY: &str = "[policy.default]\nlimits = []\n";
 /// The interface that changes; the one of the lab is left alone.

@@ -277,7 +277,7 @@ fn write_files(service: &Service) {
     write("some.pcap", &capture);
 }
 
-/// What does not fit a schema in the documents that a command line prints.
+/// The parts that do not fit a schema in the documents that a command line prints.
 fn faults(service: &Service, line: &str, schema: &Value) -> Vec<String> {
     let mut words = in_directory(service, line);
     words.push("--json".to_owned());

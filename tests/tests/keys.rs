@@ -266,7 +266,7 @@ fn obtain(service: &Service, body: &str) -> Value {
     serde_json::from_slice(&curl.output().unwrap().stdout).unwrap()
 }
 
-/// What every proxy has to do: 15 requests of each user, and 429 with the fields behind them.
+/// Checks the duties of every proxy: 15 requests of each user, and 429 with its fields afterwards.
 fn check_users(service: &Service) {
     for user in ["alice", "bob"] {
         let header = format!("X-User: {user}");

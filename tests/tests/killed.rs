@@ -17,11 +17,11 @@ use ratelimit_daemon::datapath::Mapped;
 use ratelimit_tests::{require_command, require_root, service::Service};
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
-/// How often the daemon is killed.
+/// The number of times that the daemon is killed.
 const ROUNDS: u32 = 6;
-/// How many ban and unban at once.
+/// The number of clients that ban and unban at once.
 const CLIENTS: u32 = 3;
-/// How many addresses a request names that names several.
+/// The number of addresses in a request for several.
 const SEVERAL: u32 = 50;
 
 /// The last answer about an address.

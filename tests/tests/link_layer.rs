@@ -15,7 +15,7 @@ use ratelimit_tests::{
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-/// How long a packet may take to the socket behind the program.
+/// The timeout for a packet to reach the socket behind the program.
 const PATIENCE: Duration = Duration::from_millis(300);
 const PACKETS: u64 = 20;
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 5, per = \"1h\" }]\n\
@@ -90,7 +90,7 @@ impl Scene {
         Self { lab, tun, received }
     }
 
-    /// How many of some packets get to the stack.
+    /// Counts the packets that get to the stack.
     fn passed(&mut self, ethertype: u16, packet: &[u8]) -> u64 {
         self.tun.drain().unwrap();
         self.received.count(Duration::ZERO).unwrap();

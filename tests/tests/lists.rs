@@ -147,7 +147,7 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
     );
 }
 
-/// From kernel 6.4 on; older kernels do not report the memory of entries.
+/// Needs kernel 6.4; older kernels do not report the memory of entries.
 #[test]
 fn the_memory_of_a_list_is_reported_as_it_grows() {
     require_root!();

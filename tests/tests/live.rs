@@ -69,10 +69,9 @@ fn exactly_the_limit_of_a_limited_source_arrives() {
 
 const IPV4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 7, 0, 0, 0, 0x77);
-/// How long a frame that has passed takes at most.
+/// The longest time until a frame that passed arrives.
 const LATE: Duration = Duration::from_millis(500);
-/// How long a frame that should not have passed is waited for; one that takes longer is found at
-/// the end.
+/// The wait for a frame that should not have passed; one that takes longer is found at the end.
 const SOON: Duration = Duration::from_millis(5);
 const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
 

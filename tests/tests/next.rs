@@ -21,12 +21,12 @@ const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const ALSO: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const COUNTED: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 const FILTERED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
-/// How long a frame takes at most, and how much longer than one that was sent behind it.
+/// The longest time until a frame arrives, and the longest delay behind one that was sent later.
 const LATE: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(20);
 const POLICY: &str = "[policy.default]\nlimits = []\n";
 
-/// What happens to a packet that was sent to the interface.
+/// The fate of a packet that was sent to the interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fate {
     /// The stack has it.

@@ -33,8 +33,8 @@ const DESCRIPTION: &str = "/v1/openapi.json";
 /// Answers without an end.
 const ENDLESS: [&str; 3] = ["/v1/events", "/v1/capture", "/v1/live"];
 
-/// How many requests of each kind `schemathesis` makes up, unless `RATELIMIT_EXAMPLES` says it: a
-/// campaign has a hundred.
+/// The default number of generated requests of each kind for `schemathesis`; `RATELIMIT_EXAMPLES`
+/// overrides it, a campaign has a hundred.
 const EXAMPLES: &str = "3";
 
 /// No answer takes longer.

@@ -157,7 +157,7 @@ fn text(output: &Output) -> String {
         .concat()
 }
 
-/// Which of the two sources the stack hears.
+/// Checks which of the two sources the stack hears.
 #[track_caller]
 fn expect(lab: &Lab, step: &str, heard: [bool; 2]) {
     let hears = [BANNED, FREE].map(|source| lab.passes(&datagram(source)).unwrap());

@@ -77,7 +77,7 @@ fn protect(service: &Service, interface: &str, options: &[&str], code: i32) -> S
     said
 }
 
-/// How many of ten packets of a new source arrive.
+/// Counts the packets of a new source that arrive, of ten.
 fn passed(lab: &Lab, source: u8) -> usize {
     let frame = Frame::ethernet().ipv4(Ipv4Addr::new(198, 51, 100, source));
     lab.passed(&frame.udp(53).build(), 10).unwrap()

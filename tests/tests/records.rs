@@ -30,7 +30,7 @@ const LIMITED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const HALF: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 /// A source that gets three limits.
 const PARTNER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 5);
-/// How long a frame takes at most.
+/// The longest time until a frame arrives.
 const LATE: Duration = Duration::from_millis(500);
 
 const ONE: &str = "[policy.default]\nlimits = [{ packets = 20, per = \"1h\" }]\n";
@@ -296,7 +296,7 @@ fn set(service: &Service, prefix: &str, limits: &[&str]) -> anyhow::Result<Strin
     service.rlctl_ok(&arguments)
 }
 
-/// How many of thirty packets pass.
+/// Counts the packets that pass, of thirty.
 #[track_caller]
 fn passed(lab: &Lab, source: Ipv4Addr) -> usize {
     passed_of(lab, source, 30)

@@ -25,7 +25,7 @@ use ratelimit_tests::{
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const LIMITED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const LIMIT: u64 = 20;
-/// How long a frame that has passed takes at most.
+/// The longest time until a frame that passed arrives.
 const LATE: Duration = Duration::from_millis(500);
 
 #[test]

@@ -13,7 +13,7 @@ use ratelimit_tests::{
 const BUSY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const QUIET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 8);
 const PARTNER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
-/// How long a frame that has passed takes at most.
+/// The longest time until a frame that passed arrives.
 const LATE: Duration = Duration::from_millis(300);
 /// The window of the partner's policy.
 const SHORT: Duration = Duration::from_secs(6);

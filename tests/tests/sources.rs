@@ -241,7 +241,7 @@ fn each_of(scene: &Scene, constants: &Constants, packets: impl Fn(&mut dyn Judge
     packets(&mut Pooled::with(constants, scene).unwrap());
 }
 
-/// How many of twenty frames pass.
+/// Counts the frames that pass, of twenty.
 fn passed(judge: &mut dyn Judge, frame: &[u8]) -> usize {
     let now = Instant::from_nanos(START_NS);
     let verdicts = (0..20).map(|_| judge.judge(frame, now));

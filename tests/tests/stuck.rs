@@ -115,7 +115,7 @@ fn stop_in_an_import(service: &Service) -> (Stopped, Child) {
     panic!("each import was over before it was seen");
 }
 
-/// How much an import that is under way has to do.
+/// The total work of an import that is under way.
 fn progress(service: &Service) -> Option<u64> {
     let output = service
         .inside(Path::new("curl"))

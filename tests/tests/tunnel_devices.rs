@@ -31,7 +31,7 @@ const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What `tunnels` says, and what `ip link add` does with the addresses of both ends.
+/// The value of `tunnels`, and the arguments of `ip link add` with the addresses of both ends.
 const KINDS: [(&str, &str); 8] = [
     ("ipip", "ipip local 10.99.0.NEAR remote 10.99.0.FAR"),
     ("ipip", "ip6tnl local fd99::NEAR remote fd99::FAR mode any"),
@@ -133,7 +133,7 @@ fn tunnels_change_in_one_step_with_the_rules() {
     });
 }
 
-/// How many frames of a source came since they were last asked for.
+/// Counts the frames of a source since the last call.
 fn frames_of(receiver: &mut Receiver, source: Ipv4Addr) -> usize {
     let mut count = 0;
     while let Some(frame) = receiver.next(Duration::from_millis(2)).unwrap() {

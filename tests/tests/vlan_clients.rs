@@ -24,7 +24,7 @@ use tokio::{net::TcpSocket, runtime::Builder, time};
 const PORT: u16 = 8080;
 const VLAN: &str = "rl0.5";
 
-/// How a client differs, and its address and that of its server.
+/// The clients with their addresses, their servers' addresses, and their properties.
 const CLIENTS: [Client; 4] = [
     client("10.78.0.10", "10.78.0.1", true, false),
     client("10.78.0.11", "10.78.0.1", false, true),

@@ -25,7 +25,7 @@ const LIMIT: [u32; 2] = [25, 50];
 const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"10s\"\n\
                          [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
 
-/// Who it is.
+/// The kind of contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// No limiter at all: the kernel has its SYN cookies.
@@ -90,7 +90,7 @@ impl Kind {
 
 /// A contender with all that is its own.
 pub struct Contender {
-    /// Who it is.
+    /// The kind of contender.
     pub kind: Kind,
     /// The floods come from the far end, and the users.
     pub lab: Lab,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use ratelimit_tests::{debian, lab::Namespace};
 use tempfile::TempDir;
 
-/// Where they listen.
+/// The address on which they listen.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// A query for the address of `www.test`, which wants no recursion (RFC 1035, 4).
 pub const QUERY: [u8; 26] = *b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\0\x01\0\x01";

@@ -24,7 +24,7 @@ const QUERIES: u64 = 250;
 /// The timeout of a query, in seconds.
 const PATIENCE: &str = "0.5";
 
-/// What wrk runs. The last line that it prints is what the measurement reads.
+/// The script for wrk. The last line of its output is what the measurement reads.
 const SCRIPT: &str = r#"
 wrk.headers["Connection"] = "close"
 local asked = 0
@@ -44,7 +44,7 @@ pub struct Users {
     _resolver: Server,
 }
 
-/// What they got.
+/// The service that the users got.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
     /// Web requests and queries that succeeded, in a second.
@@ -94,7 +94,7 @@ impl Users {
         })
     }
 
-    /// What `SCRIPT` prints.
+    /// Runs `SCRIPT` and returns the numbers that it prints.
     fn web(&self, far: &Namespace, seconds: u64) -> Result<[f64; 3]> {
         let (duration, script) = (format!("-d{seconds}s"), self.path("users.lua"));
         let url = format!("http://{SERVER}/");

@@ -41,7 +41,7 @@ pub enum Limit {
     Wide,
 }
 
-/// Who it is.
+/// The kind of contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// An XDP program that drops every packet: the most that can be had.
@@ -170,7 +170,7 @@ impl Contender {
         loaded.map(|loaded| Self { kind, loaded, lab })
     }
 
-    /// Who it is.
+    /// The kind of contender.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
@@ -200,7 +200,7 @@ impl Contender {
     }
 }
 
-/// How long XDP-Firewall blocks sources over the limit, in seconds.
+/// The time for which XDP-Firewall blocks sources over the limit, in seconds.
 const HOUR: u16 = 3600;
 
 const TABLE: &str = "bench";

@@ -58,7 +58,7 @@ const PASS: u32 = 2;
 pub struct Rule {
     /// The first packet in a second that it drops.
     pub packets: u32,
-    /// How long it then blocks the source.
+    /// The time for which it then blocks the source, in seconds.
     pub block_seconds: u16,
 }
 

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use ratelimit_tests::lab::{Namespace, Receiver, Sender};
 
-/// How long a thread waits for a frame before it checks whether all is over.
+/// The longest wait of a thread for a frame before it checks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The way. It ends when this is dropped.

@@ -24,7 +24,7 @@ const LIMITS: &str =
     "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", scope = \"cluster\" }]\n";
 const LIMIT: f64 = 1_000.0;
 const SENT: u32 = 11_000;
-/// How long traffic comes before the first failure.
+/// The duration of traffic before the first failure.
 const WARM: Duration = Duration::from_secs(3);
 /// The last two bytes of the source that is over the limit, and of the one that is banned.
 const BUSY: u16 = (113 << 8) + 9;
@@ -41,7 +41,7 @@ pub struct Deadlines {
     pub back: Duration,
     /// A ban, its end, and an allow are on the other nodes after the command has answered.
     pub spread: Duration,
-    /// How much more memory a daemon may have at the end, in bytes.
+    /// The most additional memory of a daemon at the end, in bytes.
     pub memory: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct Rig {
     deadlines: Deadlines,
 }
 
-/// What became of a failure.
+/// The result of a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureResult {
     /// What failed.
@@ -83,12 +83,11 @@ pub struct FailureResult {
     pub told: Option<Duration>,
     /// The time until limits were divided by new reports of all nodes.
     pub back: Duration,
-    /// How long after the command a ban, its end and an allow were on all nodes, the slowest of
-    /// them.
+    /// The longest time from the command until a ban, its end and an allow were on all nodes.
     pub spread: Duration,
 }
 
-/// What became of all failures.
+/// The results of all failures.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Of each.
@@ -223,8 +222,8 @@ fn spread(nodes: &[Node], place: usize) -> Result<Duration> {
     Ok(slowest)
 }
 
-/// How long after a beginning the last of some nodes told everywhere that it lost its store; `None`
-/// where one has not by a deadline.
+/// The time from `began` until the last of some nodes reported everywhere that it lost its store;
+/// `None` if one missed the deadline.
 fn told(
     nodes: &[Node],
     before: &[Losses],

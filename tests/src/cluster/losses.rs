@@ -12,10 +12,10 @@ use crate::service::Service;
 
 /// The log line for a lost store.
 const LOGGED: &str = "bans stay in force and are shared when it returns";
-/// How often it is looked.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often each place reported a loss.
+/// The number of losses reported in each place.
 #[derive(Clone, Copy, Debug)]
 pub struct Losses {
     /// `rlctl status`.

@@ -10,7 +10,7 @@ const LINK: &str = "store0";
 
 /// The namespace of a store.
 pub struct StoreNetwork {
-    /// Where the store is to listen.
+    /// The namespace in which the store is to listen.
     pub store: Namespace,
 }
 

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// How packets come.
+/// The pattern in which packets arrive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrivals {
     /// One after the same time again.
@@ -59,7 +59,7 @@ impl Arrivals {
     }
 }
 
-/// How much comes, in tenths of the limit.
+/// The load in tenths of the limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Load(u64);
 
@@ -72,7 +72,7 @@ impl Load {
         self.0 * amount * windows / 10
     }
 
-    /// When the packet with this number comes, if all come evenly.
+    /// The arrival time of the packet with this number if all arrive evenly, in nanoseconds.
     fn due_ns(self, packet: u64, amount: u64, window_ns: u64) -> u64 {
         let due = u128::from(packet) * u128::from(window_ns) * 10 / u128::from(self.0 * amount);
         u64::try_from(due).expect("a time lies within centuries")

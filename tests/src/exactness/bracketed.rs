@@ -13,7 +13,7 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
-/// When a packet was judged: at one of these nanoseconds, both included.
+/// The earliest and latest nanosecond at which a packet may have been judged, both included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bracket {
     /// The earliest.

@@ -17,9 +17,9 @@ const STATES_MAX: usize = 32 * STATES;
 /// A packet and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
-    /// When it was under way: of two packets whose times do not overlap here, one came first. The
-    /// time at which a packet is judged says less, as another may be judged at a later time, and
-    /// charged before it.
+    /// The time in which it was under way: of two packets whose times do not overlap here, one came
+    /// first. The time at which a packet is judged says less, as another may be judged at a later
+    /// time, and charged before it.
     pub under_way: Bracket,
     /// The time at which it was judged.
     pub at: Bracket,
@@ -27,7 +27,7 @@ pub struct Observation {
     pub is_admitted: bool,
 }
 
-/// What was found.
+/// The findings of a search.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Findings {
     /// Packets that were admitted, and that the definition refuses at any time and in any order.
@@ -54,7 +54,8 @@ pub fn explain<D: Bracketed>(start: &D, by_cpu: &[Vec<Observation>; 2]) -> Findi
     }
 }
 
-/// What at most `states_max` states explain, and whether that were all.
+/// Explains the packets while keeping at most `states_max` states. Also returns whether those were
+/// all.
 fn search<D: Bracketed>(
     start: D,
     by_cpu: &[Vec<Observation>; 2],

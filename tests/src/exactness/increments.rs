@@ -17,7 +17,7 @@ use crate::{
 /// Longer than any run takes.
 const WINDOW: Duration = Duration::from_hours(24);
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Increments {
     /// Packets that were sent.
@@ -29,7 +29,7 @@ pub struct Increments {
     pub contended: u64,
     /// The usage in the word.
     pub used: u64,
-    /// How long it took.
+    /// The duration.
     pub elapsed: Duration,
 }
 

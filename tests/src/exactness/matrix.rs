@@ -20,11 +20,11 @@ use crate::{Program, program::Constants};
 pub enum Clock {
     /// Chosen.
     Virtual,
-    /// That of the kernel.
+    /// The clock of the kernel.
     Real,
 }
 
-/// How much is measured in each cell.
+/// The extent of the measurement of each cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// In virtual time.
@@ -85,11 +85,11 @@ pub(super) fn new_source() -> Ipv4Addr {
 pub struct Cell {
     /// The algorithm.
     pub subject: &'static Subject,
-    /// How packets come.
+    /// The pattern in which packets arrive.
     pub arrivals: Arrivals,
-    /// How many come.
+    /// The load.
     pub load: Load,
-    /// How many CPUs send them.
+    /// The number of CPUs that send them.
     pub cpus: usize,
     /// At which times.
     pub clock: Clock,
@@ -135,7 +135,7 @@ impl Cell {
         virtual_time::on_one_cpu(self, effort.length)
     }
 
-    /// What of the promises `row` breaks.
+    /// The promise that `row` breaks, if any.
     pub fn broken(&self, row: &Row) -> Option<&'static str> {
         let is_measured = row.sent > 0 && row.admitted > 0 && row.oracle > 0;
         if !is_measured {

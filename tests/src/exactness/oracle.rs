@@ -18,7 +18,7 @@ pub struct FixedWindow {
     amount: u64,
     window_ns: u64,
     tick_ns: u64,
-    /// When the packets of the open window came. The first opened it.
+    /// The times of the packets in the open window. The first opened it.
     admitted: Vec<u64>,
 }
 
@@ -64,7 +64,7 @@ pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {
 pub struct SlidingLog {
     amount: u64,
     window_ns: u64,
-    /// When the packets of the last window came.
+    /// The times of the packets in the last window.
     admitted: VecDeque<u64>,
 }
 

@@ -128,7 +128,7 @@ impl Witness {
         Limit::new(self.bucket, Unit::Packets)
     }
 
-    /// When the last packet with this answer was judged.
+    /// The time at which the last packet with this answer was judged.
     fn testify(&self, program: &Program, bracket: Bracket, is_admitted: bool) -> Result<u64> {
         if !is_admitted {
             return Ok(program.ipv4.refusals_of(&self.source.into())?.last_ns);

@@ -37,7 +37,7 @@ impl Sighting {
     /// same nanosecond.
     const SAME_NS: u64 = 2;
 
-    /// When the packet was judged, one of `mine` on its CPU beside those of the other.
+    /// The time at which the packet was judged, one of `mine` on its CPU beside those of the other.
     fn time(&self, mine: &[Self], others: &[Self]) -> Bracket {
         let mut rivals = self.rivals(others);
         if self.is_doubtful(others) || rivals.any(|rival| rival.is_doubtful(mine)) {

@@ -23,12 +23,12 @@ use crate::{
     scene::Judge,
 };
 
-/// When the first packet can come.
+/// The earliest time of the first packet.
 const START_NS: u64 = (1 << 40) + 12_345;
 /// Steps a window.
 const STEPS: u64 = 5;
 
-/// How much is sent.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     /// The least number of packets.

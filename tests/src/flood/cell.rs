@@ -10,7 +10,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// From a quarter of the capacity to sixteen times as much.
+    /// The shares from a quarter of the capacity to sixteen times as much.
     pub const ALL: [Self; 7] = [
         Self::new(1, 4),
         Self::new(1, 2),

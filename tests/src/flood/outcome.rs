@@ -51,7 +51,7 @@ impl FloodResult {
         counted.passed += passed as u64;
     }
 
-    /// How much of its limit the limited source got.
+    /// The ratio of the limited source's packets that passed to its limit.
     #[expect(clippy::cast_precision_loss, reason = "thousands")]
     pub fn times_the_limit(&self) -> f64 {
         self.limited.passed as f64 / f64::from(self.windows * AMOUNT)

@@ -20,7 +20,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// What `store`, which remembers `capacity` sources, promises of the flood `cell`.
+    /// The promise of `store`, which remembers `capacity` sources, in the flood `cell`.
     pub fn new(store: Store, cell: &Cell, capacity: u32) -> Self {
         let in_use = cell.share.of(capacity) + KNOWN + 1;
         match store {

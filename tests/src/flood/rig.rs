@@ -23,7 +23,7 @@ use crate::{
 /// The position of the source in an Ethernet frame with IPv4.
 const SOURCE: std::ops::Range<usize> = ETHERNET_BYTES + 12..ETHERNET_BYTES + 16;
 
-/// Where the state of sources is kept.
+/// The store for the state of sources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Store {
     /// LRU hash maps.

@@ -16,7 +16,7 @@ pub const KNOWN: u32 = 64;
 /// The packets of each of them per window.
 pub const KNOWN_PACKETS: u32 = 8;
 
-/// When the first packet comes.
+/// The time of the first packet.
 const START_NS: u64 = 86_400_000_000_000;
 
 /// The sender of a packet.
@@ -46,9 +46,9 @@ impl Sender {
 /// A packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Who sends it.
+    /// The sender.
     pub sender: Sender,
-    /// When it comes.
+    /// The arrival time.
     pub at: Instant,
 }
 

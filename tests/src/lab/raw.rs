@@ -20,7 +20,7 @@ const BUFFER_BYTES: libc::c_int = 64 << 20;
 /// Asks when the kernel received what was read last.
 const SIOCGSTAMPNS: libc::c_ulong = 0x8907;
 
-/// How long a link can stay full.
+/// The longest time for which a link can stay full.
 const FULL_MAX: Duration = Duration::from_secs(10);
 
 /// Sends frames out of the interface of a namespace.
@@ -146,7 +146,7 @@ impl Receiver {
         Ok(frames)
     }
 
-    /// How many frames found no room, since this was last asked.
+    /// The number of frames that found no room since the last call.
     pub fn lost(&self) -> Result<u32> {
         // SAFETY: zeroes are valid statistics.
         let mut statistics: libc::tpacket_stats = unsafe { std::mem::zeroed() };

@@ -11,9 +11,9 @@ pub const VXLAN_PORT: u16 = 4789;
 /// The UDP ports of VXLAN and GENEVE.
 pub const GENEVE_PORT: u16 = 6081;
 
-/// Where tunnels come from.
+/// The IPv4 address of the far end of tunnels.
 pub const ENDPOINT_V4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
-/// Where tunnels come from.
+/// The IPv6 address of the far end of tunnels.
 pub const ENDPOINT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 1);
 
 /// Tunnels of every kind, at the ports that IANA has assigned.

@@ -11,10 +11,11 @@ use super::*;
 pub(super) const CROWD: u32 = 250;
 const CONNECTIONS: u32 = 4;
 const THREADS: u32 = 8;
-/// How long each connection of a crowd may take, with all that is exchanged.
+/// The timeout of each connection of a crowd, with all that is exchanged.
 const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(10);
 
-/// How the clients of a crowd differ. In all cases together each two of these meet in each way.
+/// The properties of the clients of a crowd. In all cases together, each pair of properties occurs
+/// in each combination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) is_ipv6: bool,

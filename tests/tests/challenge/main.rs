@@ -139,7 +139,7 @@ impl Server {
         Self { address, accepted }
     }
 
-    /// How many connections it has taken.
+    /// The number of accepted connections.
     fn accepted(&self) -> u64 {
         self.accepted.load(Relaxed)
     }

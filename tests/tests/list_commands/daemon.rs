@@ -33,7 +33,7 @@ pub struct Daemon {
     runtime: Runtime,
 }
 
-/// What `rlctl` said.
+/// The output of `rlctl`.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,

@@ -39,11 +39,11 @@ const EQUAL: [u32; 3] = [3_400, 3_300, 3_300];
 const SKEWED: [u32; 3] = [9_000, 800, 200];
 /// Shares have followed a load after this time.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How long a node may take to say that Redis is gone, in milliseconds.
+/// The deadline for a node to report the loss of Redis, in milliseconds.
 const SAID_WITHIN_MS: u64 = 2_000;
-/// How long a ban may take to all nodes, in milliseconds.
+/// The deadline for a ban to reach all nodes, in milliseconds.
 const BANNED_WITHIN_MS: u64 = 1_000;
-/// How long the nodes may take to divide limits after Redis is back, in milliseconds.
+/// The deadline for the nodes to divide limits after Redis is back, in milliseconds.
 const BACK_WITHIN_MS: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);

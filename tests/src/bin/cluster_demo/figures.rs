@@ -27,7 +27,7 @@ impl Figures {
         self.check(what, &(expected..=expected), found)
     }
 
-    /// How many were checked.
+    /// The number of checked figures.
     pub fn checked(&self) -> usize {
         self.checked
     }

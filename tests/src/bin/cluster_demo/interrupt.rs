@@ -25,7 +25,7 @@ impl fmt::Display for Interrupted {
     }
 }
 
-/// From now on, signals that ask this process to end are noted.
+/// Starts to record signals that ask this process to end.
 pub fn listen() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         note(signal).context("preparing for Ctrl-C")?;

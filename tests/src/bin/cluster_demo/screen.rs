@@ -82,7 +82,7 @@ impl Screen {
     }
 }
 
-/// How much of `whole` is there.
+/// A bar that is filled by the ratio of `part` to `whole`.
 pub fn bar(part: u64, whole: u64) -> String {
     let cells = (part * BAR_CELLS).div_ceil(whole.max(1)).min(BAR_CELLS);
     (0..BAR_CELLS)

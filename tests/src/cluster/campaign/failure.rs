@@ -13,7 +13,7 @@ use crate::{
     redis::Redis,
 };
 
-/// What fails.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Failure {
     /// Redis is killed, and started again later.

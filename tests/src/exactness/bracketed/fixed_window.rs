@@ -9,7 +9,7 @@ pub struct FixedWindow {
     amount: u64,
     window_ns: u64,
     tick_ns: u64,
-    /// When the window opened; it is none when nothing was admitted in it.
+    /// The time at which the window opened; it is none if nothing was admitted in it.
     opened: Bracket,
     count: u64,
 }

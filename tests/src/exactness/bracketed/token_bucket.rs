@@ -10,7 +10,7 @@ pub struct TokenBucket {
     window_ns: i128,
     /// The time in which an empty bucket fills.
     fills_in: i128,
-    /// When the bucket is full again: the earliest and the latest time.
+    /// The earliest and the latest time at which the bucket is full again.
     full_at: (i128, i128),
     /// By how much a packet may be judged earlier or later.
     rounding: i128,

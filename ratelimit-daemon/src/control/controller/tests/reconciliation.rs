@@ -118,10 +118,7 @@ fn what_cannot_be_put_right_is_reported_and_tried_again() {
         memory.entries_max = memory.entries.len();
     }
     lab.tick();
-    assert_eq!(
-        lab.reconciliation().missing.0[Kind::Entry as usize],
-        1
-    );
+    assert_eq!(lab.reconciliation().missing.0[Kind::Entry as usize], 1);
     lab.memory().entries_max = 0;
     lab.tick();
     assert_eq!(lab.reconciliation().missing.sum(), 0);
@@ -265,8 +262,5 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         (different, different)
     );
     assert_eq!(missing.sum(), 0);
-    assert_eq!(
-        intended.0[Kind::Entry as usize],
-        before.0.len() as u64
-    );
+    assert_eq!(intended.0[Kind::Entry as usize], before.0.len() as u64);
 }

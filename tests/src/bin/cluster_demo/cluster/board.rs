@@ -12,7 +12,7 @@ use ratelimit_tests::cluster::{Node, admitted_of};
 use super::{BUSY, LIMIT, NAMES, QUIET_IS_ONE_IN, Screen, tail, wait};
 use crate::screen::bar;
 
-/// How long packets are counted: whole windows.
+/// The time for which packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
 /// The last second is shown while the demo runs.
 const SHOWN: Duration = Duration::from_secs(1);
