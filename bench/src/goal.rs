@@ -5,7 +5,7 @@ use std::fmt;
 /// The most that a ratio may be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Goal {
-    /// So much.
+    /// At most this ratio.
     AtMost(f64),
     /// This many times the cost of another case.
     Times(f64, String),

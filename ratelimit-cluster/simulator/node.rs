@@ -75,7 +75,8 @@ pub struct Kernel {
     pub defaults: Vec<Share>,
     /// The number of the period, and when it began.
     pub period: Option<(u64, Millis)>,
-    /// By what the shares were divided, in this period and after it.
+    /// The view and number of members by which the shares were divided, in this period and after
+    /// it.
     pub divided_by: [(Option<u64>, u64); 2],
     counts: BTreeMap<Key, (u64, u64)>,
     /// The windows of keys from [`WINDOWED`] on.

@@ -34,7 +34,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// To which node.
+    /// The index of the receiving node.
     pub fn to(&self) -> usize {
         self.to
     }
@@ -135,7 +135,7 @@ impl Store {
         self.on_the_way.clear();
     }
 
-    /// All is lost.
+    /// Deletes everything.
     pub fn flush(&mut self) {
         self.parts.clear();
         self.replica.clear();

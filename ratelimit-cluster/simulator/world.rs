@@ -35,7 +35,7 @@ pub struct Tally {
     pub refused: u64,
     /// Periods of a key that were checked.
     pub periods: u64,
-    /// Those in which all nodes together had more than the limit, within the bound.
+    /// Periods in which all nodes together had more than the limit, within the bound.
     pub above: u64,
     /// The most that they had, in thousandths of the limit.
     pub most: u64,

@@ -60,7 +60,7 @@ impl Verification {
 )]
 #[repr(C)]
 pub struct BanBudgets {
-    /// Of verified sources.
+    /// The budget for verified sources.
     pub verified: BanBudget,
     /// The budget for sources that may be forged.
     pub unverified: BanBudget,
@@ -88,7 +88,7 @@ pub struct BanBudget {
 }
 
 impl BanBudget {
-    /// So many.
+    /// A budget of this many bans within any minute.
     pub const fn per_minute(bans: NonZeroU32) -> Self {
         Self {
             per_minute: bans.get() as u64,

@@ -26,7 +26,7 @@ const FURTHER: usize = 1;
 /// The index of the first surrounding prefix; the others follow.
 const AROUND: usize = 2;
 const LAYERS: usize = AROUND + LEVELS_MAX;
-/// Behind them the node.
+/// The index of the node, behind them.
 const NODE: usize = LAYERS;
 
 /// The layers of a destination: each source's limits to it, and its total limits.

@@ -39,6 +39,6 @@ pub struct Sources {
 pub struct Tick {
     /// The number of earlier ticks (`jiffies`).
     pub jiffies: u64,
-    /// In nanoseconds since boot.
+    /// The time, in nanoseconds since boot.
     pub at_ns: u64,
 }

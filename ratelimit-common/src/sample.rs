@@ -69,7 +69,7 @@ pub enum Socket {
     Connecting = 1,
     /// A TCP connection whose handshake was completed.
     Connected = 2,
-    /// One of UDP.
+    /// A UDP socket.
     Datagram = 3,
 }
 

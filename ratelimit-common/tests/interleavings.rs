@@ -221,10 +221,10 @@ trait Word: Default + Send + Sync + 'static {
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
 }
 
-/// As it is done: by compare-and-swap.
+/// The real way: compare-and-swap.
 struct Exchanged(AtomicU64);
 
-/// As it is not done: compared, and then stored.
+/// The wrong way: compare, then store.
 struct Stored(AtomicU64);
 
 impl Default for Exchanged {

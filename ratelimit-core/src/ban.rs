@@ -22,7 +22,7 @@ pub const LENGTH_MIN: Duration = Duration::from_secs(1);
 pub const LENGTH_MAX: Duration = Duration::from_hours(366 * 24);
 /// The longest ban of a policy that does not say one.
 pub const LENGTH_MAX_DEFAULT: Duration = Duration::from_hours(24);
-/// By what the next ban of a source is longer, of a policy that does not say it.
+/// The default factor by which the next ban of a source is longer.
 pub const FACTOR_DEFAULT: u32 = 2;
 /// The most by which it may be longer.
 pub const FACTOR_MAX: u32 = 100;

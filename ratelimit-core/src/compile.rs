@@ -138,9 +138,9 @@ impl CompileError {
 
 /// A table that is pinned: its sets, and the policies that have regions in it.
 pub struct ExistingTable {
-    /// Of each family.
+    /// The sets of each family.
     pub sets: u32,
-    /// By index.
+    /// The policies by index.
     pub policies: BTreeMap<u32, Policy>,
 }
 
@@ -540,7 +540,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
     }
 }
 
-/// By how many nodes limits are divided that they share.
+/// The number of nodes by which shared limits are divided.
 pub fn nodes(config: &Config) -> u64 {
     let cluster = config.cluster.as_ref();
     cluster.map_or(1, |cluster| cluster.nodes.max(1).into())

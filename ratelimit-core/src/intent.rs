@@ -49,7 +49,7 @@ use crate::{
     prefix::Prefix,
 };
 
-/// All of it.
+/// The whole intent.
 pub struct Intent {
     /// The configuration.
     pub config: Config,

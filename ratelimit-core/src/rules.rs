@@ -198,8 +198,7 @@ impl Rules {
         self.change(prefix, |said| said.action = action);
     }
 
-    /// Says until when a prefix is banned by a ban that was forced, which is one of those of
-    /// [`set`](Self::set).
+    /// Sets the expiry of a forced ban of a prefix, which is one of those of [`set`](Self::set).
     pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Counted>) {
         self.exempt.set_forced(prefix, until);
     }

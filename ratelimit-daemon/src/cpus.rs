@@ -8,7 +8,7 @@ pub fn possible() -> anyhow::Result<u32> {
     Ok(u32::try_from(count)?)
 }
 
-/// Those that run.
+/// Counts the CPUs that are online.
 pub fn online() -> anyhow::Result<u32> {
     let online = aya::util::online_cpus().map_err(uncounted)?;
     Ok(u32::try_from(online.len())?)

@@ -70,7 +70,7 @@ pub struct Running {
 /// The action for an interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Nothing.
+    /// No change.
     Stay,
     /// Attaches the program, replacing our own if it is there.
     Attach,

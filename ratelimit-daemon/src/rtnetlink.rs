@@ -6,7 +6,7 @@ use anyhow::Context;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// A socket that hears of changes, from when it was made on.
+/// A socket that receives notifications of changes since its creation.
 pub struct Watch(Socket);
 
 impl Watch {

@@ -268,7 +268,7 @@ pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as 
 #[btf_map]
 pub static ANSWERED: Array<u64, { ANSWER_BUCKETS as usize }, MAPPED> = Array::new();
 
-/// Source → until when it is verified.
+/// Source → expiry of its verification.
 #[btf_map]
 static VERIFIED_V4: VerifiedSources<Ipv4> = LruHashMap::new();
 #[btf_map]

@@ -9,7 +9,7 @@ use ratelimit_core::quantity;
 pub enum Lifetime {
     /// No expiry.
     Forever,
-    /// So long.
+    /// This duration.
     Lasting(Duration),
 }
 

@@ -195,7 +195,7 @@ fn class(text: &str) -> Result<Match, String> {
         .ok_or_else(|| format!("`{text}` is no class"))
 }
 
-/// For whom a limit holds.
+/// Parses the scope of a limit.
 fn scope(text: &str) -> Result<Scope, String> {
     named("scope", text)
 }

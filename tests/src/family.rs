@@ -91,7 +91,7 @@ where
         })
     }
 
-    /// Writes until when a source is verified, or takes it out.
+    /// Writes the expiry of a source's verification, or removes the source.
     pub fn set_verified(&mut self, source: A, verified: Option<Verified>) -> Result<()> {
         match verified {
             Some(verified) => self.verified.insert(source, verified.to_bits(), 0)?,
@@ -192,7 +192,7 @@ where
         Ok(self.strikes.iter().collect::<Result<_, _>>()?)
     }
 
-    /// Every source that a policy banned, until when and why.
+    /// The sources that policies banned, with the expiry and the cause of the ban.
     pub fn bans(&self) -> Result<Vec<(A, Detected)>> {
         Ok(self.detected.iter().collect::<Result<_, _>>()?)
     }

@@ -29,8 +29,7 @@ pub fn circumstances() -> Result<String> {
     ))
 }
 
-/// Prints what was measured and the promises that are broken. Where none is, the page at `path` is
-/// written.
+/// Prints the measurements and the broken promises. If none is broken, writes the page at `path`.
 pub fn publish(text: &str, broken: &[String], path: Option<&Path>) -> Result<ExitCode> {
     print!("{text}");
     for sentence in broken {

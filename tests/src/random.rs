@@ -189,7 +189,7 @@ fn challenge(rng: &mut Rng) -> Rules {
     rules.preferring_verified(lasts.as_millis().is_multiple_of(2))
 }
 
-/// Those that packets go to, others, both, or all, at any port.
+/// The destinations of the packets, others, both, or all, at any port.
 fn targets(number: u128) -> Targets {
     let (ipv4, ipv6) = DESTINATION;
     let others = (

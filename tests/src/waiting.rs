@@ -23,8 +23,7 @@ pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     answer(ask, || format!("{what}: this does not come"))
 }
 
-/// Asks until something is so, and answers how long that took. Where it does not come, `failure`
-/// says why.
+/// Waits until `is_so` and returns the duration of the wait. Panics with `failure` on a timeout.
 #[track_caller]
 pub fn until(mut is_so: impl FnMut() -> bool, failure: impl FnOnce() -> String) -> Duration {
     let start = Instant::now();
@@ -32,7 +31,7 @@ pub fn until(mut is_so: impl FnMut() -> bool, failure: impl FnOnce() -> String) 
     start.elapsed()
 }
 
-/// Asks until there is an answer. Where none comes, `failure` says why.
+/// Waits for an answer. Panics with `failure` on a timeout.
 #[track_caller]
 pub fn answer<T>(mut ask: impl FnMut() -> Option<T>, failure: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;

@@ -300,8 +300,8 @@ impl Duel {
         self.compare(frame, readable, action);
     }
 
-    /// The same of a frame of which `first` bytes are in its first buffer, fewer than it has. Where
-    /// programs could interrupt each other, none is copied.
+    /// The same for a frame of which `first` bytes are in its first buffer, fewer than it has.
+    /// Where programs could interrupt each other, none is copied.
     fn judge_in_buffers(&mut self, frame: &[u8], first: usize) {
         let copied = usize::try_from(FRONT_COPIED).unwrap();
         let readable = if first < copied && !self.constants.interruptible {

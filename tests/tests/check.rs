@@ -32,7 +32,7 @@ limits = [{ packets = 20, per = "1h", algorithm = "token-bucket" }]
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// A bucket goes by a clock from when its limit came on, and by another one with each other rate.
+/// A bucket uses a clock that starts with its limit, and another one for each other rate.
 #[test]
 fn what_was_taken_out_of_a_bucket_is_reported_also_after_a_change_of_its_rate_and_a_kill() {
     require_root!();

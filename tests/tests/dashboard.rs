@@ -208,7 +208,7 @@ fn look_back(browser: &Browser<'_>) {
         .wait_for("document.querySelector('#history-note').innerText.includes('resolution 1h,')");
 }
 
-/// As who has no mouse, a dark room, and a cluster under attack.
+/// The user has no mouse, prefers a dark page, and has a cluster under attack.
 #[test]
 fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
     require_root!();

@@ -65,7 +65,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     service.wait_for_event("runtime limits expired: the default policy");
 }
 
-/// Bans the source, and allows it for two seconds; answers until when.
+/// Bans the source, and allows it for two seconds; returns the end of the allow.
 fn allow_banned(service: &Service) -> Timestamp {
     service
         .rlctl_ok(&["ban", "203.0.113.9", "--for", "1h"])

@@ -21,7 +21,7 @@ use serde_json::Value;
 const OTHER: &str = "rl1";
 /// Selected by no prefix.
 const ANYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-/// Of [`NAMED`].
+/// A source in [`NAMED`].
 const KNOWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
 const DEFAULT: &str =

@@ -177,7 +177,7 @@ fn list_memory(service: &Service) -> u64 {
     value.unwrap().parse().unwrap()
 }
 
-/// As the kernel's tables say.
+/// Whether the kernel's tables have a ban.
 fn is_banned(service: &Service, address: &str) -> bool {
     let said = service.rlctl(&["check", address]).unwrap();
     said.code == 3

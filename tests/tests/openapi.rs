@@ -126,7 +126,7 @@ fn each_answer_is_as_it_is_described() {
     }
 }
 
-/// Those of ours, of the router and of its extractors.
+/// Includes our errors, and those of the router and its extractors.
 #[test]
 fn each_error_is_a_problem_with_a_code() {
     require_root!();

@@ -103,8 +103,8 @@ fn a_restart_and_a_crash_keep_logs() {
     );
 }
 
-/// By a reload, by a start with another file after a kill, and where only another policy gets a
-/// longer one.
+/// The log becomes longer by a reload, by a start with another file after a kill, or because only
+/// another policy gets a longer one.
 #[test]
 fn a_longer_log_finds_what_was_logged() {
     require_root!();

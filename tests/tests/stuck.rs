@@ -17,7 +17,7 @@ use ratelimit_tests::{
     wait_until,
 };
 
-/// As long as several times that the watchdog is fed in.
+/// Several intervals of feeding the watchdog.
 const SILENCE: Duration = Duration::from_secs(4);
 const TRIES: usize = 20;
 

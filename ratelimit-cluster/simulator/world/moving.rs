@@ -9,7 +9,7 @@ use ratelimit_cluster::Millis;
 
 /// The time until the nodes know each other.
 const SETTLED: Millis = 10 * PERIOD;
-/// Then so long.
+/// The time that is counted after that.
 const COUNTED: Millis = 30 * WINDOW;
 
 /// Returns the admitted part, in thousandths, of a limit with a long window for a source that asks

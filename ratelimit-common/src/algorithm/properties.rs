@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// So a packet may be refused based on a word that was read earlier.
+    /// This is why a packet may be refused based on a word that was read earlier.
     #[test]
     fn what_an_older_word_has_no_room_for_a_newer_one_has_none_for_either(
         of in promising(), start in odd_time(), packets in packets(),

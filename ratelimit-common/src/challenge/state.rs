@@ -50,8 +50,8 @@ pub trait ChallengeState<A: Address> {
     #[inline(always)]
     fn set_counted(&self, _: Asked, _: Option<Counted>) {}
 
-    /// Records until when SYNs or queries of sources that this CPU knows as verified are not
-    /// counted.
+    /// Records the time until which SYNs or queries of sources that this CPU knows as verified are
+    /// not counted.
     #[inline(always)]
     fn set_passes_verified(&self, _: Asked, _until: Instant) {}
 
@@ -61,7 +61,7 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
-    /// Records until when the challenge is off.
+    /// Records the time until which the challenge is off.
     #[inline(always)]
     fn set_idle_until(&self, _until: Instant) {}
 
@@ -91,11 +91,11 @@ pub trait ChallengeState<A: Address> {
         Instant::default()
     }
 
-    /// Records until when it is on.
+    /// Records the end of the challenge.
     #[inline(always)]
     fn set_until(&self, _: Asked, _until: Instant) {}
 
-    /// Records since when it is on.
+    /// Records the beginning of the challenge.
     #[inline(always)]
     fn set_since(&self, _: Asked, _since: Instant) {}
 

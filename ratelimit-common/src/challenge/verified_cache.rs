@@ -11,8 +11,8 @@ const SLOTS: usize = 256;
 /// table stays verified for at most this long.
 pub const KEPT_NS: u64 = 1_000_000_000;
 
-/// The sources that were found last, each in the slot of its address: its bits, and until when it
-/// is kept.
+/// The sources that were found last, each in the slot of its address: its bits and the expiry of
+/// the entry.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct VerifiedCache {

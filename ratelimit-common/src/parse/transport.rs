@@ -216,7 +216,7 @@ impl Details {
         self.0
     }
 
-    /// Those with this index; [`NONE`](Self::NONE) from [`COUNT`](Self::COUNT) on.
+    /// The details with this index; [`NONE`](Self::NONE) from [`COUNT`](Self::COUNT) on.
     pub const fn from_index(index: u32) -> Self {
         if index < Self::COUNT {
             Self(index)

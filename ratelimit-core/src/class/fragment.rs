@@ -44,7 +44,7 @@ impl Fragments {
         }
     }
 
-    /// As a message names them: `first fragments`.
+    /// The name in messages: `first fragments`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NONE => "unfragmented packets",

@@ -25,7 +25,7 @@ impl SourceShape {
         }
     }
 
-    /// As it is said behind packets.
+    /// The phrase that follows "packets" in messages.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Land => "from their own destination",

@@ -22,7 +22,7 @@ const EXAMPLE: &str = "{ protocol = \"udp\", source_ports = [53] }";
 /// A class with a name, and the place of its table.
 pub struct NamedClass {
     pub name: String,
-    /// As a message names it: `[class.dns-answers]`.
+    /// The name in messages: `[class.dns-answers]`.
     pub title: String,
     pub spot: Spot,
     /// `None` for built-in classes and those with reported errors.

@@ -19,7 +19,7 @@ const SOURCE_LIMITS: &str = "source_limits = [{ packets = 1000, per = \"1s\" }]"
 /// A destination with the positions of its values.
 pub struct Destination {
     pub prefix: At<Prefix>,
-    /// As a message names it: `[destination."198.51.100.7"]`.
+    /// The name in messages: `[destination."198.51.100.7"]`.
     pub title: String,
     /// Limits of all its packets together.
     pub limits: Vec<At<LimitSpec>>,

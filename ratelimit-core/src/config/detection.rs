@@ -20,7 +20,7 @@ pub const UNVERIFIED_DEFAULT: NonZeroU32 = NonZeroU32::new(250).expect("it is no
 /// The most bans a minute, unless the configuration says otherwise.
 pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
-/// As a message names it.
+/// The name in messages.
 pub const TITLE: &str = "[detection]";
 
 /// `[detection]`.

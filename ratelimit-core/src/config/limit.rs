@@ -24,7 +24,7 @@ const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 /// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its
 /// destination, or of the node.
 pub struct Group<'d> {
-    /// As a message names it: `[policy.default]`.
+    /// The name in messages: `[policy.default]`.
     pub title: String,
     /// The limits, in the order of the file.
     pub limits: Vec<&'d At<LimitSpec>>,

@@ -15,7 +15,7 @@ pub const DEFAULT: &str = "default";
 /// A policy with the positions of its values.
 pub struct Policy {
     pub name: String,
-    /// As a message names it: `[policy.partner]`.
+    /// The name in messages: `[policy.partner]`.
     pub title: String,
     pub spot: Spot,
     pub sources: Vec<At<Prefix>>,

@@ -16,7 +16,7 @@ use crate::{diagnostic::Problem, quantity};
 
 /// A table of a file.
 pub struct Section<'a> {
-    /// As a message names it: `[policy.partner]`.
+    /// The name in messages: `[policy.partner]`.
     pub title: String,
     /// Position of its header, or of its braces.
     pub spot: Spot,

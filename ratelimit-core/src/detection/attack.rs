@@ -24,7 +24,7 @@ pub struct Attack {
     pub last: Instant,
 }
 
-/// By what an attack is known.
+/// The target or the source that identifies an attack.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Subject {
     /// Its target.

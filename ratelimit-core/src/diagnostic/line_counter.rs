@@ -6,7 +6,7 @@ use smart_default::SmartDefault;
 /// or one that is very long.
 #[derive(Clone, Copy, Debug, SmartDefault)]
 pub struct LineCounter {
-    /// In bytes.
+    /// The offset in bytes.
     offset: usize,
     /// The line number, from 1.
     #[default = 1]

@@ -29,7 +29,7 @@ pub struct LimitRow {
     pub observe: bool,
     /// Whether the policy around them has no part in it: neither its other limits nor its ban.
     pub only: bool,
-    /// The expiry, why and by whom.
+    /// The expiry, the reason and the author.
     pub entry: EntryRow,
 }
 

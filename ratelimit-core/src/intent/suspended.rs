@@ -7,7 +7,7 @@ use super::{Intent, LimitRow, Target};
 /// Limits that are suspended.
 #[derive(Clone, Debug)]
 pub struct Suspended {
-    /// As they are: others of the same target hold.
+    /// The limits. Other limits of the same target are in force.
     row: LimitRow,
     why: String,
 }

@@ -13,7 +13,7 @@ const CHARS_MAX: usize = 256;
 pub struct ReasonId(u32);
 
 impl ReasonId {
-    /// Nobody said why.
+    /// No reason was given.
     pub const NONE: Self = Self(0);
 
     /// Returns the number of the reason; 0 means none.
@@ -32,7 +32,7 @@ impl ReasonId {
 pub struct Reasons {
     text: String,
     ends: Vec<usize>,
-    /// By their hash: two texts with the same are both kept.
+    /// The reasons by hash: two texts with the same hash are both kept.
     seen: HashMap<u64, ReasonId>,
     hasher: RandomState,
 }

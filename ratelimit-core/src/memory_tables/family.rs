@@ -128,7 +128,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             .collect()
     }
 
-    /// Every source that a policy banned, until when and why.
+    /// The sources that policies banned, with the expiry and the cause of the ban.
     pub fn bans(&self) -> Vec<(A, Detected)> {
         let detected = self.detected.borrow();
         detected

@@ -8,7 +8,7 @@ use crate::{config::StateStore, detection::Answer as Detected, prefix::Prefix};
 
 pub use super::{clock::Times, tally::Tally};
 
-/// All of it.
+/// The whole answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Packets that were judged.
@@ -162,9 +162,9 @@ pub struct ComparisonAnswer {
 /// Packets of which the configurations said this and that.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictPair {
-    /// By the old one.
+    /// The verdict of the old configuration.
     pub old: VerdictName,
-    /// By the new one.
+    /// The verdict of the new configuration.
     pub new: VerdictName,
     /// The number of packets.
     pub packets: u64,

@@ -24,7 +24,7 @@ pub struct CaptureClock {
 /// The arrival time of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Moment {
-    /// On the kernel's clock.
+    /// The time on the kernel's clock.
     pub instant: Instant,
     /// Nanoseconds since the first packet; 0 for packets older than it.
     pub since_first_ns: u64,

@@ -131,7 +131,7 @@ pub struct Decision<'a> {
     /// The action: `ban`, `captcha` ...
     #[serde(borrow, rename = "type")]
     pub kind: Cow<'a, str>,
-    /// To whom.
+    /// The target of the decision, in the form of its scope.
     #[serde(borrow)]
     pub value: Cow<'a, str>,
     /// The origin: `crowdsec`, `cscli`, `CAPI`, `lists` ...

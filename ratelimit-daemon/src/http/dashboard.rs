@@ -96,7 +96,7 @@ struct Latest {
     fill: Kept<Vec<(&'static str, u64)>>,
 }
 
-/// An answer, and until when it serves.
+/// An answer and its expiry.
 type Kept<T = Bytes> = Mutex<Option<(Instant, T)>>;
 
 /// The page and its events.

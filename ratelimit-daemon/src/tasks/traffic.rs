@@ -64,7 +64,7 @@ pub async fn follow(
 #[derive(Default)]
 struct Scans {
     under_way: Option<oneshot::Receiver<Found>>,
-    /// Before that none begins.
+    /// The earliest start of the next scan.
     next: Option<Instant>,
 }
 

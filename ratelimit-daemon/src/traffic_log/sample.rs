@@ -21,16 +21,16 @@ pub struct Sample {
     pub levels: Sums,
     /// The attacks that are going on.
     pub attacks: Vec<AttackView>,
-    /// For how long history is kept; `None` where it is not.
+    /// The age at which history is deleted; `None` if it is not recorded.
     pub keep: Option<Duration>,
 }
 
 /// Counters since the tables were created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// By interface, whether or not something was counted there.
+    /// The counters by interface, including interfaces without packets.
     pub interfaces: BTreeMap<String, BTreeMap<(u8, usize), Counter>>,
-    /// By policy.
+    /// The counters by policy.
     pub policies: BTreeMap<Arc<str>, Counter>,
 }
 

@@ -24,7 +24,7 @@ pub enum Series {
     Policy(Arc<str>),
     /// No packets: the least that was left of a limit.
     Level {
-        /// Whose, behind `LEVEL`.
+        /// The owner of the limit, behind `LEVEL`.
         watched: Arc<str>,
         /// The limit, as JSON.
         limit: Arc<str>,

@@ -75,7 +75,7 @@ pub struct Rig {
 pub struct FailureResult {
     /// What failed.
     pub failure: Failure,
-    /// For how long, where it has a length.
+    /// The duration of the failure, if it has one.
     pub lasted: Duration,
     /// The admitted part of the bound.
     pub part: f64,
@@ -90,7 +90,7 @@ pub struct FailureResult {
 /// The results of all failures.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// Of each.
+    /// The result of each failure.
     pub outcomes: Vec<FailureResult>,
     /// The memory of each daemon before the first and after the last failure, in bytes.
     pub memory: Vec<(u64, u64)>,

@@ -27,9 +27,9 @@ pub enum Clock {
 /// The extent of the measurement of each cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// In virtual time.
+    /// The extent in virtual time.
     pub length: Length,
-    /// In real time.
+    /// The duration in real time.
     pub duration: Duration,
 }
 
@@ -91,7 +91,7 @@ pub struct Cell {
     pub load: Load,
     /// The number of CPUs that send them.
     pub cpus: usize,
-    /// At which times.
+    /// The clock.
     pub clock: Clock,
 }
 
@@ -181,7 +181,8 @@ pub struct Row {
     /// Refused because the other CPU changed the state at every try, and counted as that; the
     /// oracle does not get them. In virtual time only.
     pub contended: u64,
-    /// So close to a change of the answer that either would have been right; in real time only.
+    /// Packets so close to a change of the answer that either would have been right; in real time
+    /// only.
     pub undecided: u64,
 }
 

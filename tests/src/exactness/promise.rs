@@ -5,7 +5,7 @@ use super::oracle::{Oracle, SlidingLog};
 /// An answer beside the promise.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Judgement {
-    /// As promised.
+    /// The answer was as promised.
     Kept,
     /// The packet was admitted and must not be.
     OverAdmitted,

@@ -11,11 +11,11 @@ use super::{bracketed::Bracket, explanation::Observation};
 /// A packet that was judged, with what tells its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    /// By the clock.
+    /// The time by the clock.
     pub bracket: Bracket,
     /// The answer.
     pub is_admitted: bool,
-    /// By the witness.
+    /// The time by the witness.
     pub witness_ns: u64,
 }
 

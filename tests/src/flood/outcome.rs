@@ -14,16 +14,16 @@ pub struct FloodResult {
     pub known: Passed,
     /// Packets of the source above its limit.
     pub limited: Passed,
-    /// Of forged sources.
+    /// Packets of forged sources.
     pub forged: Passed,
 }
 
 /// Packets that came, and those of them that passed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Passed {
-    /// All.
+    /// All packets.
     pub sent: u64,
-    /// Those that passed.
+    /// Packets that passed.
     pub passed: u64,
 }
 

@@ -120,8 +120,8 @@ impl Receiver {
         Ok(Some(self.buffer[..bytes].to_vec()))
     }
 
-    /// For how long the frame that was received last had waited for that: this process may have had
-    /// no CPU.
+    /// The time for which the last received frame had waited to be received: this process may have
+    /// had no CPU.
     pub fn waited(&self) -> Result<Duration> {
         // SAFETY: zeroes are a valid time.
         let mut came: libc::timespec = unsafe { std::mem::zeroed() };

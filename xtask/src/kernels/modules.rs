@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::{image, initramfs};
 use crate::process;
 
-/// In load order. Modules that are built into a kernel have no file.
+/// The modules in load order. Modules that are built into a kernel have no file.
 const MODULES: [&str; 6] = [
     "net/llc/llc.ko",
     "net/802/stp.ko",

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 /// The date and text of a release.
 #[derive(Debug)]
 pub struct ReleaseNotes {
-    /// As `2026-11-28`.
+    /// The date, such as `2026-11-28`.
     pub date: String,
     pub text: String,
 }

@@ -31,7 +31,7 @@ struct Servers {
     is_tls: bool,
     /// `USER:PASSWORD@`, or nothing.
     credentials: String,
-    /// Each with its port.
+    /// The hosts, each with its port.
     hosts: Vec<String>,
     /// The service name for sentinels. `None` if the hosts are the servers.
     service: Option<String>,

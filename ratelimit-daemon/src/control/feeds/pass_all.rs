@@ -144,7 +144,7 @@ impl PassAll {
         self.last().filter(|_| !self.is_over())
     }
 
-    /// Returns until when the kernel passes all packets.
+    /// Returns the time until which the kernel passes all packets.
     pub fn until(&self) -> Option<Instant> {
         self.opened.as_ref().map(|opened| opened.until)
     }

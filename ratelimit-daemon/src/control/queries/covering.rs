@@ -138,8 +138,8 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
     is_configured.then(|| allows::configured_allow(state, prefix))
 }
 
-/// Whether a verdict comes from entries like this one. What prefixes around a source and the node
-/// share is in no table.
+/// Whether a verdict comes from entries like this one. Limits shared by wider prefixes or the node
+/// are in no table.
 fn is_of_verdict(entry: &CoveringEntry, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Pass(PassReason::Allowed) => matches!(entry, CoveringEntry::Allow(_)),

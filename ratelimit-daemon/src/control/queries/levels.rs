@@ -329,7 +329,7 @@ impl<'a> Shares<'a> {
         Ok(Self { cluster, leased })
     }
 
-    /// Adds since when shares have their amounts, and the total of the other nodes.
+    /// Adds the times since which shares have their amounts, and the total of the other nodes.
     fn reported(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
         for (index, limit) in limits.iter_mut().enumerate() {
             if let Some(share) = &mut limit.share {

@@ -45,7 +45,7 @@ struct Figures {
     refused: [AtomicU64; Code::ALL.len()],
 }
 
-/// A piece of work, and since when it runs.
+/// A piece of work and its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusyWith {
     what: Arc<str>,

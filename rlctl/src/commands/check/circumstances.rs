@@ -5,7 +5,7 @@ use ratelimit_core::api::{Ban, CoveringEntry, Origin};
 
 use crate::{output::printable, phrase};
 
-/// All of it.
+/// The author, times and reason of an entry.
 pub struct Circumstances<'a> {
     done: &'static str,
     author: String,

@@ -6,7 +6,7 @@ use ratelimit_core::prefix::Prefix;
 
 use super::rates::Row;
 
-/// By what sources are sorted.
+/// The sort key of sources.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Sort {

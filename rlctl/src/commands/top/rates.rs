@@ -27,12 +27,11 @@ pub struct Sample {
     pub counters: Vec<StatsRow>,
     /// Its busiest sources.
     pub sources: Vec<TopSource>,
-    /// For how many looks those have used nothing that are reported nevertheless.
+    /// The idle sources that are still reported, with the number of looks without usage.
     pub idle: BTreeMap<Prefix, u32>,
 }
 
-/// For how many looks a source stays that uses nothing at that moment: its window may have ended
-/// just then.
+/// The number of looks for which an idle source stays: its window may just have ended.
 const IDLE_LOOKS: u32 = 5;
 
 impl Sample {

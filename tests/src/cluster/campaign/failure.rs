@@ -56,7 +56,7 @@ impl Failure {
         Self::NodeKilled,
     ];
 
-    /// As people say it.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Killed => "Redis killed, started again later",

@@ -12,7 +12,7 @@ pub struct TokenBucket {
     fills_in: i128,
     /// The earliest and the latest time at which the bucket is full again.
     full_at: (i128, i128),
-    /// By how much a packet may be judged earlier or later.
+    /// The time by which a packet may be judged earlier or later.
     rounding: i128,
 }
 

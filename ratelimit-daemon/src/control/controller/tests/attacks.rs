@@ -451,8 +451,8 @@ impl Lab {
         self.note_attacks(&blaming(sources), vec![]);
     }
 
-    /// Those that are limited have the state of a policy, and one of their own that they share,
-    /// which is answered.
+    /// Checks that the limited sources have the state of a policy and share a further policy, and
+    /// returns that policy.
     fn check_beside(&self, policy: &Policy) -> Policy {
         let state = |policy: &Policy| -> (u32, Vec<_>) {
             let regions = policy.limits().map(ratelimit_common::Limit::region);

@@ -39,7 +39,7 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
     })
 }
 
-/// Returns until when the challenge is suspended because no client completed it.
+/// Returns the end of the suspension of the challenge after no client completed it.
 pub(crate) fn suspended_until(state: &State) -> Option<Instant> {
     let until = state.enforcer.datapath().challenge_suspended().ok();
     until.filter(|until| clock::now() < *until)
@@ -83,7 +83,7 @@ fn dns(state: &State) -> Option<DnsChallengeStatus> {
     })
 }
 
-/// Returns whether it is on, and since when, if known.
+/// Returns whether it is on, and its beginning, if known.
 fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
     if suspended_until(state).is_some() {
         return Some((false, None));

@@ -236,7 +236,8 @@ impl Budgets {
         self.is_failing = is_failing;
     }
 
-    /// Records the shares, since when they apply, and whether they result from a division.
+    /// Records the shares, the time since which they apply, and whether they result from a
+    /// division.
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = clock::wall();
         let mut before = std::mem::take(&mut self.reported);
@@ -334,8 +335,8 @@ impl Membership {
         }
     }
 
-    /// Returns since when this node has the amount `here` of a limit of a key, and the total of all
-    /// other nodes, if known.
+    /// Returns the time since which this node has the amount `here` of a limit of a key, and the
+    /// total of all other nodes, if known.
     pub fn share(&self, key: &LogKey, index: usize, here: u64) -> (Option<Timestamp>, Option<u64>) {
         let (Some(node), budgets) = (&self.node, &self.budgets) else {
             return (None, None);

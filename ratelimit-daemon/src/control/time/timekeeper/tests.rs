@@ -174,7 +174,7 @@ struct World {
     booted: i64,
     boots: u32,
     asleep: i64,
-    /// For how long the machine was not off since the ban.
+    /// The time for which the machine was on or asleep since the ban.
     on: i64,
     keeper: Timekeeper,
     note: Note,

@@ -52,8 +52,8 @@ impl<'a> Scan<'a> {
         Ok(busy)
     }
 
-    /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit
-    /// of its policy.
+    /// The fullest slots, enough to include `count` sources: a source has a slot for each limit of
+    /// its policy.
     fn fullest_slots(&self, count: usize) -> datapath::Result<Vec<Full<'a>>> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
