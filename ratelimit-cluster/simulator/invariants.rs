@@ -1,4 +1,4 @@
-//! What must hold in every run.
+//! Invariants that are checked in every run.
 
 use core::fmt;
 use std::collections::BTreeMap;

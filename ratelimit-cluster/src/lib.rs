@@ -1,4 +1,4 @@
-//! What many hosts share, bans and budgets, as a pure state machine.
+//! The state that many hosts share, bans and budgets, as a pure state machine.
 //!
 //! [`Cluster`] is the one object. Time, counts and messages come in as arguments; messages, changes
 //! of lists and shares come out. It never reads a clock, opens a socket, starts a thread or draws a

@@ -165,7 +165,8 @@ mod tests {
     use super::*;
     use crate::{Address, Ipv4, Ipv6, absent::Absent};
 
-    /// Of 100 newcomers at one queue of a machine with many CPUs none is refused, nor of 100,000.
+    /// None of 100 newcomers at one queue of a machine with many CPUs is refused, nor any of
+    /// 100,000.
     #[test]
     fn one_cpu_alone_can_spend_the_budget_and_all_together_no_more() {
         for (count, cpus) in [(1, 96), (100, 2), (100, 96), (100_000, 2), (1_000_000, 64)] {

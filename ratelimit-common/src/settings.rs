@@ -1,4 +1,4 @@
-//! What can change while packets flow, for all of them at once.
+//! The settings that can change while packets flow, for all of them at once.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

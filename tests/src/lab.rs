@@ -222,7 +222,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // What fails here is a namespace left behind; the test has said all that it had to.
+        // A failure here leaves only a namespace behind; the test has already reported its result.
         let _ = run("ip", &["netns", "delete", &self.name]);
     }
 }

@@ -155,9 +155,7 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
     }
 }
 
-/// A comparison says nothing about verdicts that never came.
-/// What asks for connections.
-/// A query of DNS, as it is sent most.
+/// The most common DNS query.
 const QUERY: &[u8] = b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
 
 fn questions(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {

@@ -142,7 +142,7 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         node.wait_for("the end of the ban", |node| node.passes(ONE));
         assert!(!node.passes(OTHER));
     }
-    // What restarts has it still, and does not state again what was lifted.
+    // A restarted node still has it, and does not restate lifted bans.
     let [mut first, second, _third] = nodes;
     first.service.stop("-TERM").unwrap();
     first.service.start().unwrap();

@@ -287,7 +287,7 @@ fn five_hundred_sources_at_once_get_one_limit_each() {
     let all = f64::from(SOURCES) * 20.0;
     under_load(&nodes, &frames, || {
         rates("equal load", &nodes, [7_500; 3], packets, &about(all));
-        // Of 20 one is 5 %: here each node may have half of one more or less.
+        // One of 20 is 5 %: here each node may have half of one more or less.
         let (load, expected) = ([20_000, 2_000, 500], within(all, 0.9..1.075));
         let least = |rates: &Rates| {
             let is_each_there = rates.by_source.len() == usize::from(SOURCES);

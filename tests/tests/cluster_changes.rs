@@ -173,7 +173,7 @@ fn what_was_ended_does_not_come_back_also_where_only_its_author_runs_still() {
     for node in &nodes {
         node.wait_until("their ends", || has(node) == (false, false));
     }
-    // Who ended them is gone, and each of the others knows by itself alone what it heard.
+    // The node that ended them is gone, and each of the others knows only what it heard.
     for node in &nodes {
         node.service().stop("-KILL").unwrap();
     }
@@ -298,7 +298,7 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     let hint = refusal(&third, &["limit", "rm", "--prefix", prefix]);
     assert!(hint.contains("--cluster"), "{hint}");
 
-    // What one of them cannot have is reported there, and is in force on the others.
+    // Limits that one node cannot enforce are reported there, and are in force on the others.
     set("5", &["--match", "web", "--only"]);
     nodes[1].wait_until("the limits of a class", || is_so(&nodes[1], 5));
     let reported = || run(&third, &["cluster", "status"]);

@@ -1,5 +1,5 @@
-//! What three nodes do where the store is slow, read-only or no store at all. The same where
-//! messages are of another release or another time, and where ten thousand bans come at once.
+//! Three nodes whose store is slow, read-only or no store at all; messages of another release or
+//! another time; and ten thousand bans at once.
 
 use std::{
     fs,
@@ -253,7 +253,7 @@ fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
         println!("{refusal}");
         assert!(refusal.contains(part), "{refusal}");
     }
-    // What fits is taken: its node is one of those that are known.
+    // A message that fits is accepted: its node is then known.
     let knows = || {
         let status = nodes[0].status().unwrap();
         status.nodes.iter().any(|node| node.name == "edge-9")

@@ -294,7 +294,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
         wire.send(OTHER, ANYBODY, 3),
         ["2 pass", "1 drop node-limited"]
     );
-    // Of one class; a dry run; without any.
+    // A limit of one class; a dry run; no limit.
     let icmp_only = node("interface.node", "packets = 1, match = \"icmp\"");
     service.reload(&with(&all, &icmp_only)).unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);

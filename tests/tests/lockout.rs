@@ -416,7 +416,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // What fails here is pins left behind; the test has said all that it had to.
+        // A failure here leaves only pins behind; the test has already reported its result.
         let author = "test".into();
         let _ = self.controller.run(Detach(author));
         let _ = fs::remove_dir_all(&self.pins);

@@ -41,7 +41,7 @@ fn a_member_has_no_file_of_root_read_and_no_key_sent() {
         let answer = asked_by_member(&service, "POST", "/v1/apply", &body.to_string());
         assert!(answer.contains(reported), "{answer}");
     }
-    // What names no file is tried by a member too.
+    // A member can also try a configuration that names no file.
     let body = serde_json::json!({"file": "/tmp/new.toml", "text": own, "seconds": 60.0});
     let answer = asked_by_member(&service, "POST", "/v1/apply", &body.to_string());
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -67,7 +67,8 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     let said = user.learns("rlctl check 192.0.2.1", &noisy, PASSES);
     assert!(!said.contains("banned)"), "{said}");
 
-    // Why packets to a port are dropped, while others of that customer pass.
+    // The user looks for the reason packets to a port are dropped, while others of that customer
+    // pass.
     let narrow = toml.replace(
         "limits = [{ bytes = \"100MB\", per = \"1s\" }]",
         "limits = [{ bytes = \"100MB\", per = \"1s\" }, \

@@ -213,7 +213,7 @@ fn a_called_program_continues_if_its_pin_is_renamed_or_removed() {
     goes_on("no daemon");
     service.start().unwrap();
     goes_on("the next daemon");
-    // What ran before judges the packets, so nothing is not enforced.
+    // The previous program judges the packets, so everything is enforced.
     let status = service.rlctl_ok(&["status"]).unwrap();
     let gone = format!("there is no program at {}", renamed.text());
     assert!(status.contains(&gone), "{status}");
@@ -250,7 +250,8 @@ fn a_start_with_other_tables_and_without_the_pin_enforces_the_new_rules_and_keep
          [policy.counted]\nsources = [\"{COUNTED}\"]\nlimits = [{{ packets = 9, per = \"1h\" }}]\n"
     );
     let elsewhere = Pin::vacant();
-    // Of the old rules and of the new ones, with tables that fit none of those before.
+    // The next programs of the old rules and of the new ones, with tables that do not fit the
+    // previous ones.
     for (tables, chain) in [
         ("capacity = 4_096", &next),
         ("store = \"compact\"", &next),

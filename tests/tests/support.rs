@@ -160,7 +160,7 @@ impl Scene {
     fn support(&self, options: &[&str]) -> String {
         let archive = self.service.path("support.tar.gz");
         let log = self.service.path("log");
-        // What no part of the daemon would write: a log that has everything.
+        // A log with everything, which no part of the daemon would write.
         let everything = SECRETS.iter().take(3).chain(&ADDRESSES).copied();
         let line: Vec<&str> = everything.collect();
         let whole = self.service.log() + "running: " + &line.join(" and ") + "\n";

@@ -1,5 +1,5 @@
-//! Who watches sees what happens: events as they come, and dropped packets, whole and with their
-//! reasons, in a file.
+//! `rlctl` shows events as they come, and writes dropped packets, whole and with their reasons, to
+//! a file.
 
 use std::{
     fs,

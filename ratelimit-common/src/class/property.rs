@@ -1,4 +1,4 @@
-//! What of a packet classes can ask for.
+//! The properties of packets that classes can match.
 
 use crate::parse::{
     addresses::Addresses,

@@ -163,7 +163,7 @@ fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_
 }
 
 proptest! {
-    /// Of 24 sources, three times as many as slots, none gets more than promised, at any time of
+    /// None of 24 sources, three times as many as slots, gets more than promised, at any time of
     /// any clock.
     #[test]
     fn eviction_gives_no_source_more_than_the_limit(

@@ -38,7 +38,7 @@ struct Vlan {
 ///
 /// # Errors
 ///
-/// Why the payload cannot be determined.
+/// If the payload cannot be determined.
 #[inline(always)]
 pub fn ethertype(cursor: &mut Cursor<'_>) -> Result<u16, DropReason> {
     let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;

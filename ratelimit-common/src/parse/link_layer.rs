@@ -47,7 +47,7 @@ impl LinkLayer {
 ///
 /// # Errors
 ///
-/// Why it cannot be said what the frame carries.
+/// If the payload cannot be determined.
 #[inline(always)]
 pub fn payload(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<Payload, DropReason> {
     Ok(match ethertype(cursor, link_layer)? {

@@ -1,8 +1,8 @@
 //! The packet inside of a tunnel, where its source is the one to judge.
 //!
-//! One tunnel is looked into: of a tunnel inside of a tunnel, the source of the one inside is that
-//! of the packet. What cannot be looked into is judged by its own source: later fragments, other
-//! protocols inside, and headers that are not those of the tunnel.
+//! One tunnel is looked into: if it contains another tunnel, the source of that tunnel is the
+//! source of the packet. A packet that cannot be looked into is judged by its own source: later
+//! fragments, other protocols inside, and headers that are not those of the tunnel.
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
@@ -326,7 +326,7 @@ const _: () = assert!(INNER_OFFSET_MAX as u32 + ipv6::HEADER_BYTES as u32 == OFF
 ///
 /// # Errors
 ///
-/// Why it cannot be said what the frame carries.
+/// If the payload cannot be determined.
 #[inline(always)]
 pub fn network(
     cursor: &mut Cursor<'_>,

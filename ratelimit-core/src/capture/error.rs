@@ -1,4 +1,4 @@
-//! Why a capture cannot be read, or no further.
+//! Errors that end the reading of a capture.
 
 use std::io;
 

@@ -85,7 +85,8 @@ impl<'a> Capture<'a> {
     ///
     /// # Errors
     ///
-    /// Why it was not read to its end, the packets before being shown; or what `visit` says.
+    /// If the file cannot be read to its end; the packets before are shown. Also returns the errors
+    /// of `visit`.
     pub fn read<E: From<CaptureError>>(
         &mut self,
         mut visit: impl FnMut(Packet<'_>) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Why a configuration is refused.
+//! The errors of a refused configuration.
 
 use std::path::Path;
 

@@ -158,8 +158,8 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
     }
 }
 
-/// Returns the limits of interfaces for sources without their own policy. Of limits with different
-/// amounts only, it returns the smallest.
+/// Returns the limits of interfaces for sources without their own policy. If limits differ only in
+/// their amounts, it returns the smallest.
 pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
     let interfaces = config.interfaces.iter().filter(|it| !it.observe);
     let names: BTreeSet<&str> = interfaces.filter_map(|it| it.policy.as_deref()).collect();

@@ -78,7 +78,7 @@ impl Saved {
     ///
     /// # Errors
     ///
-    /// Why nothing of it can be used.
+    /// If no part of it can be used.
     pub fn decode(file: &[u8]) -> Result<Self, Unreadable> {
         let end = file.iter().position(|byte| *byte == b'\n');
         let (head, body) = file.split_at(end.ok_or(Unreadable::Foreign)?);

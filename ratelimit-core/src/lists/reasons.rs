@@ -1,4 +1,4 @@
-//! Why entries are on a list: each text once, however many entries have it.
+//! The reasons of the entries of a list: each text is stored once, however many entries have it.
 
 use std::{
     collections::HashMap,

@@ -43,7 +43,7 @@ impl<'a> Snapshot<'a> {
     ///
     /// # Errors
     ///
-    /// Why no entry of it can be used.
+    /// If no entry of it can be used.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Unreadable> {
         let mut rest = bytes.strip_prefix(&MAGIC).ok_or(Unreadable::Foreign)?;
         let mut frames = Vec::new();

@@ -1,6 +1,6 @@
-//! What reads: a file for each verb of `rlctl` and task of the daemon that asks something, and one
-//! for each answer that several of them need. A query gets the [state](super::State), or the
-//! controller where it asks feeds too, and changes nothing.
+//! Queries: a file for each verb of `rlctl` and task of the daemon that asks something, and one for
+//! each answer that several of them need. A query gets the [state](super::State), or the controller
+//! where it asks feeds too, and changes nothing.
 
 mod allows;
 mod attacks;

@@ -62,7 +62,7 @@ pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
     let mut asked: Option<Moment> = None;
     // Mapped only while packets are sampled.
     let mut ring: Option<Events> = None;
-    // Since when they are sampled, or are not.
+    // The time since which they are sampled, or are not.
     let mut since = clock::monotonic();
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {

@@ -176,7 +176,7 @@ fn ok(text: &str, modified: &str) -> String {
     )
 }
 
-/// Gives each of these answers once. What answers that nothing is newer was asked so.
+/// Gives each of these answers once. A `304` is given only to a conditional request.
 fn serve(answers: Vec<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/drop.txt", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What keeps people from locking themselves out.
+//! Checks that keep people from locking themselves out.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What each verb prints for an answer that is always the same: as text, and with `--json`.
+//! The output of each verb for an answer that is always the same: as text, and with `--json`.
 //!
 //! `snapshots/` has what was printed. `INSTA_UPDATE=always cargo test -p rlctl
 //! snapshots` writes it anew; `git diff` shows what changed for users.

@@ -48,8 +48,8 @@ pub fn run(program: &mut Program, cell: &Cell, length: Duration) -> Result<Row> 
     Ok(row(subject, &observations(&by_cpu)))
 }
 
-/// Sends a packet at each of the times, from one CPU after the other. What cannot be sent in time
-/// is sent as soon as can be, and not at all after the end.
+/// Sends a packet at each of the times, from one CPU after the other. A packet that is late is sent
+/// as soon as possible, but not after the end.
 fn send(
     program: &Program,
     witness: &Witness,

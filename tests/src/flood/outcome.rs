@@ -1,4 +1,4 @@
-//! What became of the packets of a flood.
+//! The outcome for the packets of a flood.
 
 use super::{
     Cell, Promise, Store,

@@ -1,4 +1,4 @@
-//! What became of each flood, in a table.
+//! The outcome of each flood, in a table.
 
 use super::{Cell, FloodResult, Promise, Store};
 use crate::table::Table;

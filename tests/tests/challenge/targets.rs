@@ -79,7 +79,7 @@ fn if_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     require_root!();
     let lab = lab();
     let _server = Server::new(&lab, NEAR[0]);
-    // What Linux sends has options, the forged ones have none.
+    // SYNs of Linux have options, forged ones have none.
     let toml = |when: &str, classes: &str| {
         let section = ALWAYS.replace("always", when);
         generic(&format!(
@@ -136,7 +136,7 @@ fn if_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     assert!(check("8080").contains("SYNs of class service are challenged"));
     let no = "SYNs are not challenged now; only SYNs of class service can be";
     assert!(check("443").contains(no), "{}", check("443"));
-    // What happens to a SYN is said first.
+    // The fate of a SYN is reported first.
     let verified = NEAR[0].to_string();
     for (address, port, code, said) in [
         ("192.0.2.1", "8080", 3, "are dropped (challenged)"),

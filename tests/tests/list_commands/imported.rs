@@ -112,7 +112,7 @@ fn a_list_that_covers_too_much_is_taken_only_when_it_is_meant() {
     );
     assert_eq!(daemon.entries(), "192.0.2.0/24");
     ok_with(&daemon, &[&import[..], &["--allow-wide"]].concat(), &wide);
-    // What covers no more than before needs no word.
+    // A list that covers no more than before needs no permission.
     ok_with(&daemon, &import, &wide);
     ok(&daemon, &["export"]);
 }

@@ -1,7 +1,7 @@
 //! Sets of nft: `nft list set`, `nft list ruleset`, and input of `nft -f`. Elements are in
 //! `elements = { ... }` of a set, in `add element ... { ... }`, and in `define NAME = { ... }`.
-//! Sets of other types are skipped. Of rules, the sources are taken that are dropped whatever else
-//! the packets are.
+//! Sets of other types are skipped. Rules contribute the sources that they drop regardless of other
+//! properties of the packets.
 //!
 //! Input of `nft -f` has no JSON form, so both forms are read.
 

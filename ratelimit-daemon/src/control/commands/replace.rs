@@ -25,7 +25,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Why the previous configuration stays in force.
+/// If the previous configuration stays in force.
 pub fn replace(
     controller: &mut Controller,
     next: Next,

@@ -1,4 +1,4 @@
-//! Why entries of the intent go.
+//! The reason entries of the intent are removed.
 
 /// The reason entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq)]

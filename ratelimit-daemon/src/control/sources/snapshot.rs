@@ -2,8 +2,8 @@
 //!
 //! A snapshot is taken beside the controller and replaces the one before whole. It is restored into
 //! tables that are new, before a program uses them: pinned tables of a running host are newer than
-//! any snapshot. What happens to usage whose limits changed is decided as for pinned tables: it is
-//! kept under the scope of its policy, and found if that still exists.
+//! any snapshot. Usage whose limits changed is treated as in pinned tables: it is kept under the
+//! scope of its policy, and found if that still exists.
 
 mod restore;
 mod take;

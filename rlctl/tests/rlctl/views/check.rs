@@ -1,4 +1,4 @@
-//! What `rlctl check` prints.
+//! The output of `rlctl check`.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What `rlctl list` prints.
+//! The output of `rlctl list`.
 
 use ratelimit_core::api::{Allow, EntryCounter, Origin, PolicyView, RuntimeEntry};
 

@@ -1,4 +1,4 @@
-//! What `rlctl status` prints.
+//! The output of `rlctl status`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What `rlctl top` and `stats` print.
+//! The output of `rlctl top` and `stats`.
 
 use ratelimit_core::{
     api::{LimitState, StatsRow, TopSource, WiderLimits},

@@ -1,4 +1,4 @@
-//! What fails, and how that ends.
+//! The failures of a campaign, and the way each of them ends.
 
 use std::{
     ops::Range,

@@ -1,4 +1,4 @@
-//! What happens to attacks that were found.
+//! The handling of attacks that were found.
 
 use ratelimit_common::{
     Policy, Verification,

@@ -214,7 +214,7 @@ impl Files {
     fn check_some(&self, name: &'static str, count: usize) {
         let length = self.bytes(name).len();
         assert!(length > 0, "{name}");
-        // What SQLite reads first is where a bit says most.
+        // A wrong bit has the most effect in the part that SQLite reads first.
         for bit in (0..100.min(length) * 8).step_by(71) {
             self.check(name, Harm::Flip(bit));
         }

@@ -38,7 +38,7 @@ fn a_slot_is_empty_when_somebody_gets_it() {
 #[test]
 fn a_slot_is_nobodys_when_its_ban_is_gone_and_free_when_it_is_needed() {
     let mut lab = Lab::new(config());
-    // Of 258 slots all but two are for lists.
+    // All but two of 258 slots are for lists.
     lab.leave_free(1000..1258);
     lab.ban(&["192.0.2.1", "192.0.2.2", "192.0.2.3"], None)
         .unwrap();

@@ -692,7 +692,7 @@ fn a_file_that_covers_too_much_leaves_its_list_as_it_was() {
     config.lists.get_mut("drop").unwrap().allow_wide = true;
     lab.replace(config).unwrap();
     assert!(lab.is_banned("8.0.0.0/8"));
-    // What covers no more than before needs no word.
+    // A list that covers no more than before needs no permission.
     lab.restart();
     assert!(lab.is_banned("8.0.0.0/8"));
 }

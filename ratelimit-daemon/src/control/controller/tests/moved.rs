@@ -20,8 +20,8 @@ fn a_daemon_that_dies_while_regions_move_leaves_what_was_used() {
     let configs = [compact(), sliding(compact()), unlimited];
     let mut site = Site::new(&configs[0]);
     let (mut moved, mut came_back) = (0, 0);
-    // What retires first gets a smaller place for what retires next, and a larger one when it comes
-    // back.
+    // The policy that retires first gets a smaller region to make room for the next one, and a
+    // larger region when it comes back.
     for turn in 0..4 {
         let [from, to] = [turn, turn + 1].map(|at: usize| &configs[at % 3]);
         site.lab.replace(to.clone()).unwrap();

@@ -31,7 +31,7 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
 #[test]
 fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
     let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
-    // Of 20 entries, 18 are for all: 2 are left.
+    // 18 of 20 entries are for all bans: 2 are left.
     for number in 1..=2 {
         lab.ban(&[&format!("198.51.100.{number}")], None).unwrap();
         assert_eq!(lab.state.noted.filling.evicted, 0);

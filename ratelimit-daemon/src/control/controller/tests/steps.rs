@@ -288,7 +288,7 @@ fn verdicts(tables: &MemoryTables) -> Verdicts {
     let probe = |(index, probe): (u64, &Probe)| {
         let frame = probe.frame();
         let packets = (0..PACKETS).map(|packet| {
-            // What one probe has used is forgotten when the next one comes.
+            // The usage of one probe is forgotten when the next one comes.
             let seconds = (1000 + index) * 100_000;
             let now = Instant::from_nanos(seconds * 1_000_000_000 + packet);
             tables.judge(Cursor::new(&frame), now)
