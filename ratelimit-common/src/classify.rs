@@ -1,4 +1,4 @@
-//! Which classes a packet belongs to.
+//! The classes that a packet belongs to.
 
 use crate::{
     Address, ClassSet, Cursor, Settings, Tables,

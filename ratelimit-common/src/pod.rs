@@ -1,4 +1,4 @@
-//! Which types user space may copy into and out of maps as bytes.
+//! The types that user space may copy into and out of maps as bytes.
 
 use aya::Pod;
 

@@ -1,4 +1,4 @@
-//! Which sources were refused, in the part of an array that this CPU has.
+//! The refused sources, in this CPU's part of an array.
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{

@@ -1,4 +1,4 @@
-//! Which bans are meant: of `list bans` and of `unban`.
+//! Arguments that select bans: for `list bans` and `unban`.
 
 use std::time::Duration;
 

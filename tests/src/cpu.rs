@@ -1,4 +1,4 @@
-//! Where a thread runs, and two that run at once.
+//! The CPU of a thread, and two threads that run at once.
 
 use std::{
     hint::spin_loop,

@@ -1,4 +1,4 @@
-//! Where the program runs, and that every answer says so.
+//! The mode of attachment, and its mention in every answer.
 
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root, service::Service};
 

@@ -616,7 +616,7 @@ fn check_and_a_reload_know_where_the_packets_of_a_class_go_to() {
                 serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
             assert_eq!(check.action, action, "{config}: {destination}");
         }
-        // Where no destination is named, the packet is in no class of one.
+        // If no destination is named, the packet is in no class of one.
         let asked = ["--json", "check", &source, "--proto", "udp", "--dport", "9"];
         let said = service.rlctl(&asked).unwrap();
         let check: Check =

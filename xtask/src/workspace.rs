@@ -1,4 +1,4 @@
-//! Where things are.
+//! Paths in the workspace.
 
 use std::{
     env,

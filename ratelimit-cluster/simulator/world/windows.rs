@@ -33,7 +33,7 @@ impl World {
                 let part = &mut self.tally.most_in_windows;
                 (limit.amount, Invariant::WindowsWithinLimit, part)
             } else {
-                // Where a report is missing, each node takes its part, whatever others have used.
+                // If a report is missing, each node takes its part, whatever others have used.
                 let most = limit.amount * (2 * nodes - 1) / nodes;
                 let part = &mut self.tally.most_in_windows_ill;
                 (most, Invariant::WindowsWithinBound, part)

@@ -1,4 +1,4 @@
-//! How many words are in use.
+//! The numbers of words in use.
 
 use super::{Level, NARROWEST};
 

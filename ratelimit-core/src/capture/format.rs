@@ -1,4 +1,4 @@
-//! Which format a file has: its first bytes say it, its name does not.
+//! The format of a file, detected by its first bytes, not by its name.
 
 use super::CaptureError;
 

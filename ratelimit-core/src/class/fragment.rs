@@ -1,4 +1,4 @@
-//! Which parts of fragmented packets belong to a class.
+//! The parts of fragmented packets that belong to a class.
 
 use ratelimit_common::parse::transport::Fragment;
 use schemars::JsonSchema;

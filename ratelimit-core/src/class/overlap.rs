@@ -1,4 +1,4 @@
-//! Which packets belong to two classes.
+//! The packets that belong to two classes.
 
 use ratelimit_common::{
     class::{NO_VLAN, Property},

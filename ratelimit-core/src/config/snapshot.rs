@@ -1,4 +1,4 @@
-//! How usage is kept over reboots: `[snapshot]`.
+//! Snapshots that keep usage over reboots: `[snapshot]`.
 
 use std::{ops::RangeInclusive, time::Duration};
 

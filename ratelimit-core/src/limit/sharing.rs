@@ -1,4 +1,4 @@
-//! Which limits nodes can share.
+//! The limits that nodes can share.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which limits of bytes slow TCP down below what they admit.
+//! Limits of bytes that slow TCP down below the rate that they admit.
 //!
 //! TCP takes a drop for congestion, whatever it was dropped for. At the end of a fixed window
 //! everything in flight is lost at once, and the retransmission timer expires before the next

@@ -1,4 +1,4 @@
-//! How list entries treat the networks that this host is connected to.
+//! The treatment by list entries of the networks that this host is connected to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

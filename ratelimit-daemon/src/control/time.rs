@@ -1,4 +1,4 @@
-//! How long something is in force, and by which clock.
+//! Expiry times and the clocks that they refer to.
 
 pub mod lifetime;
 pub mod timekeeper;

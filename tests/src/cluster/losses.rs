@@ -1,4 +1,5 @@
-//! How often a node told that it lost its store: in the status, in the metrics and in the log.
+//! The number of times that a node reported the loss of its store: in the status, in the metrics
+//! and in the log.
 
 use std::{
     thread,

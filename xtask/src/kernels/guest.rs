@@ -45,7 +45,8 @@ pub fn run(kernel: &Path, initramfs: &Path, clock: Clock) -> Result<HashSet<Stri
         .arg(kernel)
         .arg("-initrd")
         .arg(initramfs)
-        // Where the host is busy, the timer is found not to work: it fires late, not never.
+        // On a busy host, the kernel concludes that the timer does not work: it fires late, not
+        // never.
         .args(["-append", "console=ttyS0 quiet panic=-1 no_timer_check"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Where a follower of events continues.
+//! The position at which a follower of events continues.
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 

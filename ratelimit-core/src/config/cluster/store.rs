@@ -1,4 +1,4 @@
-//! Where the store of a cluster is.
+//! The address of the store of a cluster.
 
 use std::{fmt, str::FromStr};
 

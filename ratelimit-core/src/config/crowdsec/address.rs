@@ -1,4 +1,4 @@
-//! Where the local API is.
+//! The address of the local API.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! How the history of packets is kept.
+//! The status of the history of packets.
 
 use super::Command;
 use crate::{control::controller::Controller, traffic_log::Report};

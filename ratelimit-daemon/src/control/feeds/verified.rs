@@ -1,4 +1,4 @@
-//! How many sources are verified.
+//! The number of verified sources.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which API of `CrowdSec` is followed.
+//! The API of `CrowdSec` that is followed.
 
 use ratelimit_core::config::Crowdsec;
 use tokio::sync::watch;

@@ -1,4 +1,4 @@
-//! Which runtime limits this host can have.
+//! The runtime limits that fit this host.
 
 use ratelimit_common::limit::LIMITS_MAX;
 use ratelimit_core::{

@@ -1,4 +1,4 @@
-//! How many sources are verified.
+//! The number of verified sources.
 
 use ratelimit_common::challenge::{Verified, When};
 use ratelimit_core::challenge::{Challenge, Way};

@@ -1,4 +1,4 @@
-//! How commits go: how long the database takes for each, and how many changes it refused.
+//! Statistics of commits: their durations, and the number of refused changes.
 
 use std::time::Instant;
 

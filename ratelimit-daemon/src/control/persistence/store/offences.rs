@@ -1,4 +1,4 @@
-//! How often sources were banned by policies.
+//! The number of bans of each source by policies.
 
 use ratelimit_core::{
     intent::{Edit, Offence},
