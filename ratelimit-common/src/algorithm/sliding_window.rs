@@ -8,9 +8,9 @@
 //! # The bound of the error
 //!
 //! Let the previous window contain p. Between none and all of these are in the true last window;
-//! the estimate counts (1 - x) p of them. So the estimate is at most x p too small, and at most (1
-//! - x) p too large. In any time of the length of a window, less than `amount + x p`, so less than
-//! twice the amount, is admitted. Twice is reached only by a source that sends nothing, then
+//! the estimate counts (1 - x) p of them. So the estimate is at most x p too small, and at most
+//! (1 - x) p too large. In any time of the length of a window, less than `amount + x p`, so less
+//! than twice the amount, is admitted. Twice is reached only by a source that sends nothing, then
 //! everything at the end of one window, then as much as possible while that loses weight. In any
 //! time of k windows it is (k + 1) times the amount. Use a fixed window or a token bucket if a
 //! burst matters.

@@ -1,6 +1,6 @@
 //! The ends of a TCP connection or of a UDP datagram, by which its socket is found.
 
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     Inner, LinkLayer,
@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{Address, Cursor};
 
-/// The ends as in a packet, in network order; laid out like `bpf_sock_tuple` of linux/bpf.h. It is
-/// aligned, as BPF would copy it byte by byte otherwise.
-#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, KnownLayout, PartialEq)]
-#[repr(C, align(4))]
+/// The ends as in a packet, in network order; laid out like `bpf_sock_tuple` of linux/bpf.h.
+#[derive(
+    Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
+)]
+#[repr(C)]
 pub struct Connection<A> {
     /// The source and the destination.
     pub addresses: [A; 2],
@@ -103,7 +104,7 @@ mod tests {
         let addresses = [[192, 0, 2, 1], [198, 51, 100, 7]].map(Ipv4::new);
         assert_eq!(connection.addresses, addresses);
         assert_eq!(connection.ports, [[0xc0, 0x01], [0, 80]]);
-        assert_eq!(core::mem::offset_of!(Connection<Ipv4>, ports), 8);
+        assert_eq!(connection.as_bytes()[8..], PORTS);
         let connection = of_ipv6(TCP, &PORTS).unwrap();
         assert_eq!(
             of_ipv6(0, &[&[TCP, 0, 0, 0, 0, 0, 0, 0], &PORTS[..]].concat()),
