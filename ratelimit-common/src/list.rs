@@ -225,13 +225,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// There is no entry.
-    pub const NONE: Self = Self {
-        banned_until_ns: 0,
-        bits: 0,
-        slots: Slots::new(0, 0, 0),
-    };
-
     /// The result for this entry.
     #[inline(always)]
     pub const fn of(entry: ListEntry) -> Self {
@@ -406,7 +399,7 @@ mod tests {
         assert!(!entry.is_allowed(at(0)) && !entry.is_banned(at(0)));
         assert_eq!((entry.banned_until(), entry.policy()), (None, None));
         assert_eq!(entry.allowed_until(), None);
-        assert_eq!(Answer::NONE.at(at(u64::MAX)), Listed::default());
+        assert_eq!(Answer::default().at(at(u64::MAX)), Listed::default());
         assert!(!Listed::default().is_found());
     }
 

@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_a_packet_found_with_an_older_word_is_no_answer_with_a_newer_one() {
-        let slot = CachedAnswer::new(&of_narrow(4, TO_24, OWN), Answer::NONE);
+        let slot = CachedAnswer::new(&of_narrow(4, TO_24, OWN), Answer::default());
         let shorter = TO_24 | TO_24 << 4;
         let filtered = TO_24 | 1 << 61;
         for newer in [shorter, filtered] {
@@ -343,8 +343,8 @@ mod tests {
     fn that_there_is_no_entry_is_an_answer() {
         let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
         let question = Question::new(0, FIRST, narrowest, 1, Ipv6::new([7; 16]));
-        let slot = CachedAnswer::new(&question, Answer::NONE);
-        assert_eq!(slot.answer(&question), Some(Answer::NONE));
+        let slot = CachedAnswer::new(&question, Answer::default());
+        assert_eq!(slot.answer(&question), Some(Answer::default()));
     }
 
     #[test]

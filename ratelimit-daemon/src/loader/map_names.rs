@@ -5,7 +5,7 @@ use anyhow::anyhow;
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
-/// The map of what the program keeps for a CPU, among it list lookups and refused sources.
+/// The per-CPU state of the program, which includes list lookups and refused sources.
 pub const OF_CPU: &str = "OF_CPU";
 
 /// The caches of list lookups by prefix, per CPU.

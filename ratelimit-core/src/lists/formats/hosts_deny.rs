@@ -36,7 +36,7 @@ pub fn is_one(line: &str) -> bool {
             .is_some_and(|client| is_client(client) && !client.contains('-'))
 }
 
-/// Whether a client is a word that stands for many.
+/// Whether a client is a wildcard.
 fn is_word(client: &str) -> bool {
     ["ALL", "LOCAL", "KNOWN", "UNKNOWN", "PARANOID"].contains(&client) || client.starts_with('.')
 }
