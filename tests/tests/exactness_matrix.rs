@@ -63,6 +63,8 @@ fn check(cells: impl Iterator<Item = Cell>, mut measure: impl FnMut(&Cell) -> Ro
     for cell in cells {
         let row = measure(&cell);
         let names = page::cell_names(&cell).join(" ");
-        assert_eq!(cell.broken(&row), None, "{names}: {row:?}");
+        if let Some(broken) = cell.broken(&row) {
+            panic!("{broken} by {names}: {row:?}");
+        }
     }
 }

@@ -36,6 +36,8 @@ pub struct Findings {
     pub wrongly_refused: u64,
     /// Packets for which both answers can be explained.
     pub undecided: u64,
+    /// Whether states were left out, so that what was found wrong may be right.
+    pub is_cut_short: bool,
 }
 
 /// Explains the packets that each CPU judged in order, starting from the state `start`.
@@ -45,23 +47,17 @@ pub struct Findings {
 pub fn explain<D: Bracketed>(start: &D, by_cpu: &[Vec<Observation>; 2]) -> Findings {
     let mut kept = STATES;
     loop {
-        let (findings, are_all_kept) = search(start.clone(), by_cpu, kept);
+        let findings = search(start.clone(), by_cpu, kept);
         let is_right = findings.over_admitted + findings.wrongly_refused == 0;
-        if is_right || are_all_kept || kept >= STATES_MAX {
+        if is_right || !findings.is_cut_short || kept >= STATES_MAX {
             return findings;
         }
         kept *= 4;
     }
 }
 
-/// Explains the packets while keeping at most `states_max` states. Also returns whether those were
-/// all.
-fn search<D: Bracketed>(
-    start: D,
-    by_cpu: &[Vec<Observation>; 2],
-    states_max: usize,
-) -> (Findings, bool) {
-    let mut are_all_kept = true;
+/// Explains the packets while keeping at most `states_max` states.
+fn search<D: Bracketed>(start: D, by_cpu: &[Vec<Observation>; 2], states_max: usize) -> Findings {
     let mut findings = Findings::default();
     let mut worlds = vec![World {
         taken: [0, 0],
@@ -82,7 +78,8 @@ fn search<D: Bracketed>(
                     .state
                     .follow(packet.at, packet.is_admitted, &mut states);
                 for state in states.drain(..) {
-                    are_all_kept &= keep(&mut next, world.after(cpu, state), states_max);
+                    let is_kept = keep(&mut next, world.after(cpu, state), states_max);
+                    findings.is_cut_short |= !is_kept;
                 }
             }
         }
@@ -97,7 +94,7 @@ fn search<D: Bracketed>(
         worlds.clear();
         std::mem::swap(&mut worlds, &mut next);
     }
-    (findings, are_all_kept)
+    findings
 }
 
 /// Adds a way unless it is known already, and drops those that it has in it. Whether there was room
