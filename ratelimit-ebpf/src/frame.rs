@@ -138,10 +138,9 @@ pub fn within(is_copied: bool, upper: UpperLayer) -> UpperLayer {
     if !is_copied {
         return upper;
     }
-    // The compiler may not take this for part of another comparison or mask: the verifier would not
-    // see the bound. And it may not make an "or" of the sum, after which the verifier of 6.1 knows
-    // no bound.
+    // The compiler may not take this for part of another comparison, leave out the mask, or make an
+    // "or" of the sum: the verifier of 6.1 would not see the bound.
     let offset = opaque(upper.offset().into()) as u32;
-    let rest = opaque((upper.to_bits() & !u32::from(u16::MAX)).into()) as u32;
+    let rest = opaque(opaque(upper.to_bits().into()) & !u64::from(u16::MAX)) as u32;
     UpperLayer::from_bits(rest.wrapping_add(offset.min(2 * FRONT_COPIED - 1)))
 }
