@@ -6,6 +6,7 @@
 
 mod attachment;
 mod compact;
+mod dead_calls;
 mod entry;
 mod foreign;
 mod load;

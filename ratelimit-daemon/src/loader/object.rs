@@ -3,11 +3,13 @@
 use std::os::fd::RawFd;
 
 use anyhow::Context;
-use object::{Object, ObjectSection, SectionKind};
+use object::{Object as _, ObjectSection as _, SectionKind};
 use ratelimit_common::{
     direct::{self, Direct},
     features::{self, Features},
 };
+
+use super::dead_calls;
 
 /// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF
 /// file, aligned as a parser of ELF wants it.
@@ -37,14 +39,11 @@ pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyho
     let mut object = built.to_vec();
     let file = object::File::parse(built).context("reading the BPF object")?;
     for section in file.sections().filter(|it| it.kind() == SectionKind::Text) {
-        if let Some((start, bytes)) = section.file_range() {
-            let end = start.saturating_add(bytes);
-            let range = usize::try_from(start)?..usize::try_from(end)?;
-            let instructions = object.get_mut(range).context("a section ends too late")?;
-            features::specialise(instructions, features);
-            direct::complete(instructions, direct_maps);
-        }
+        let instructions = dead_calls::bytes_of(&mut object, &section)?;
+        features::specialise(instructions, features);
+        direct::complete(instructions, direct_maps);
     }
+    dead_calls::remove(&mut object, &file)?;
     Ok(object)
 }
 
@@ -62,7 +61,7 @@ mod tests {
             (Features::LEAN.with(Feature::Node), OBJECT),
             (Features::ALL, OBJECT),
         ] {
-            // Only branches and addresses are patched.
+            // Only branches, addresses, and calls are patched.
             let object = specialised(features, &[7; Direct::NAMES.len()]).unwrap();
             let differing = object.iter().zip(built).filter(|(a, b)| a != b).count();
             assert_eq!(object.len(), built.len(), "{features:?}");
