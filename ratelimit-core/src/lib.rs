@@ -5,6 +5,9 @@
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+#[macro_use]
+mod from_text;
+
 pub mod api;
 pub mod atomic_ring;
 pub mod author;

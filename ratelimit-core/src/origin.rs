@@ -127,19 +127,7 @@ impl FromStr for Origin {
     }
 }
 
-impl TryFrom<String> for Origin {
-    type Error = UnknownOrigin;
-
-    fn try_from(text: String) -> Result<Self, UnknownOrigin> {
-        text.parse()
-    }
-}
-
-impl From<Origin> for String {
-    fn from(origin: Origin) -> Self {
-        origin.to_string()
-    }
-}
+from_text!(Origin);
 
 #[cfg(test)]
 mod tests {

@@ -236,19 +236,7 @@ fn diagnose(text: &str) -> PrefixError {
     }
 }
 
-impl TryFrom<String> for Prefix {
-    type Error = PrefixError;
-
-    fn try_from(text: String) -> Result<Self, PrefixError> {
-        text.parse()
-    }
-}
-
-impl From<Prefix> for String {
-    fn from(prefix: Prefix) -> Self {
-        prefix.to_string()
-    }
-}
+from_text!(Prefix);
 
 impl fmt::Display for Prefix {
     /// An address without its length, everything else with it.

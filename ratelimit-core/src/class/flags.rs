@@ -168,19 +168,7 @@ impl fmt::Display for TcpFlags {
     }
 }
 
-impl TryFrom<String> for TcpFlags {
-    type Error = FlagsError;
-
-    fn try_from(text: String) -> Result<Self, FlagsError> {
-        text.parse()
-    }
-}
-
-impl From<TcpFlags> for String {
-    fn from(flags: TcpFlags) -> Self {
-        flags.to_string()
-    }
-}
+from_text!(TcpFlags);
 
 #[cfg(test)]
 mod tests {

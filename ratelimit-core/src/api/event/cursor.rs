@@ -106,19 +106,7 @@ impl FromStr for Cursor {
     }
 }
 
-impl TryFrom<String> for Cursor {
-    type Error = NoCursor;
-
-    fn try_from(text: String) -> Result<Self, NoCursor> {
-        text.parse()
-    }
-}
-
-impl From<Cursor> for String {
-    fn from(cursor: Cursor) -> Self {
-        cursor.to_string()
-    }
-}
+from_text!(Cursor);
 
 #[cfg(test)]
 mod tests {
