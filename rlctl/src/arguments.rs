@@ -379,14 +379,9 @@ Every command warns while pass-all is on.")]
 pub struct PassAllArguments {
     /// Whether all packets pass
     pub state: Switch,
-    /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        allow_negative_numbers = true,
-        default_value = "forever"
-    )]
-    pub lifetime: Lifetime,
+    /// The lifetime.
+    #[command(flatten)]
+    pub lifetime: LifetimeArgument,
 }
 
 /// On or off.
@@ -523,6 +518,19 @@ fn address(text: &str) -> Result<IpAddr, String> {
         )),
         None => text.parse().map_err(unknown),
     }
+}
+
+/// `--for TIME`, forever by default.
+#[derive(Args, Debug)]
+pub struct LifetimeArgument {
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "forever"
+    )]
+    pub lifetime: Lifetime,
 }
 
 /// Prefixes, in any of the ways to give them.
@@ -840,14 +848,9 @@ pub struct AllowAddArguments {
     /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        allow_negative_numbers = true,
-        default_value = "forever"
-    )]
-    pub lifetime: Lifetime,
+    /// The lifetime.
+    #[command(flatten)]
+    pub lifetime: LifetimeArgument,
     /// Reason shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -941,14 +944,9 @@ pub struct LimitSetArguments {
     /// Dry run: count and pass packets over any limit of these sources
     #[arg(long)]
     pub observe: bool,
-    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        allow_negative_numbers = true,
-        default_value = "forever"
-    )]
-    pub lifetime: Lifetime,
+    /// The lifetime.
+    #[command(flatten)]
+    pub lifetime: LifetimeArgument,
     /// Reason shown with the limits
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

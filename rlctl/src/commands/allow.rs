@@ -19,14 +19,14 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
     let answer = chunks::send(&prefixes, |prefixes| {
         let request = AllowRequest {
             prefixes,
-            seconds: arguments.lifetime.seconds(),
+            seconds: arguments.lifetime.lifetime.seconds(),
             reason: arguments.reason.clone(),
             force: arguments.force,
         };
         client.post(path(arguments.cluster), &request)
     })?;
     let whom = phrase::whom(&prefixes);
-    let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
+    let lifetime = phrase::lifetime(arguments.lifetime.lifetime, answer.value.until, now);
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
     let text = format!("allowed {whom} {lifetime}{whereabouts}{novelty}");

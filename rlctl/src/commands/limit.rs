@@ -25,7 +25,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     )?;
     let request = request(arguments, target)?;
     let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
-    let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
+    let lifetime = phrase::lifetime(arguments.lifetime.lifetime, answer.value.until, now);
     let novelty = match &answer.value.limits {
         Some(now) if !now.replaced.is_empty() => {
             format!(", replacing {}", phrase::and(&now.replaced))
@@ -111,7 +111,7 @@ fn request(arguments: &LimitSetArguments, target: LimitTarget) -> Result<LimitRe
         limits: limits.map_err(Failure::usage)?,
         observe: arguments.observe,
         only: arguments.only,
-        seconds: arguments.lifetime.seconds(),
+        seconds: arguments.lifetime.lifetime.seconds(),
         reason: arguments.reason.clone(),
     })
 }

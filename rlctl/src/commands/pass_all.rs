@@ -16,7 +16,7 @@ use crate::{
 pub fn run(arguments: &PassAllArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let request = PassAllRequest {
         on: arguments.state == Switch::On,
-        seconds: arguments.lifetime.seconds(),
+        seconds: arguments.lifetime.lifetime.seconds(),
     };
     if !request.on && request.seconds.is_some() {
         return Err(Failure::usage("--for belongs to `rlctl pass-all on`"));

@@ -255,8 +255,7 @@ packets from 203.0.113.7 pass now (conforming)
 rule: policy default
 protected (the default gateway of eth0): only bans with --force apply
 drops by its limits: none";
-    let request = "GET /v1/check/203.0.113.7";
-    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+    check_passing(&answer, stdout);
 }
 
 #[test]
@@ -404,7 +403,6 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
             .collect(),
         ..passing("192.0.2.1")
     };
-    let request = "GET /v1/check/192.0.2.1";
     let stdout = &format!(
         "packets from 192.0.2.1 pass (allowed)
 rule: the allow list entry 192.0.2.0/24
@@ -415,8 +413,7 @@ why: migration
 beneath: policy 192.0.2.0/24, for 192.0.2.0/24, limited by alice, forever: no reason given
 drops by its limits: none"
     );
-    let allowed = answers(&answer([true, false], "allowed"));
-    check_view(&["check", "192.0.2.1"], allowed, request, stdout);
+    check_passing(&answer([true, false], "allowed"), stdout);
     let stdout = &format!(
         "packets from 192.0.2.1 pass now (conforming)
 rule: policy 192.0.2.0/24, for 192.0.2.0/24
@@ -427,8 +424,7 @@ why: no reason given
 beneath: the allow list entry 192.0.2.0/24, allowed by bob, until {until_reported}: migration
 drops by its limits: none"
     );
-    let limited = answers(&answer([false, true], "conforming"));
-    check_view(&["check", "192.0.2.1"], limited, request, stdout);
+    check_passing(&answer([false, true], "conforming"), stdout);
 }
 
 #[test]
@@ -445,8 +441,7 @@ packets from 2001:db8::1 pass now (conforming)
 source: counted as part of 2001:db8::/64
 rule: policy partner, for 2001:db8::/48
 drops by its limits: none";
-    let request = "GET /v1/check/2001:db8::1";
-    check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
+    check_passing(&answer, stdout);
 }
 
 #[test]
@@ -461,8 +456,7 @@ fn check_of_an_allowed_address_tells_the_entry() {
 packets from 203.0.113.7 pass (allowed)
 rule: the allow list entry 203.0.113.0/24
 drops by its limits: none";
-    let request = "GET /v1/check/203.0.113.7";
-    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+    check_passing(&answer, stdout);
 }
 
 #[test]
@@ -477,8 +471,7 @@ fn check_under_a_dry_run_ends_with_0() {
 packets from 203.0.113.7 pass in a dry run; they would be dropped (limited)
 rule: policy default
 drops by its limits: none";
-    let request = "GET /v1/check/203.0.113.7";
-    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+    check_passing(&answer, stdout);
 }
 
 #[test]
@@ -546,6 +539,12 @@ fn seen(last: Event, since: jiff::Timestamp, count: usize) -> SeenDrops {
     SeenDrops { last, count, since }
 }
 
+fn check_passing(answer: &Check, stdout: &str) {
+    let address = answer.address.to_string();
+    let request = format!("GET /v1/check/{address}");
+    check_view(&["check", &address], answers(answer), &request, stdout);
+}
+
 fn check_blocked(daemon: Daemon, stdout: &str) {
     let request = "GET /v1/check/203.0.113.7";
     let (stderr, code) = ("", 3);
@@ -576,13 +575,7 @@ rule: policy default
 {expected}
 drops by its limits: none"
         );
-        let arguments = ["check", "203.0.113.7"];
-        check_view(
-            &arguments,
-            answers(&answer),
-            "GET /v1/check/203.0.113.7",
-            &stdout,
-        );
+        check_passing(&answer, &stdout);
     };
     let of = |verified_until, is_on: bool, prefers_verified| SourceChallenge {
         verified_until,
