@@ -25,7 +25,6 @@ mod problem;
 mod program;
 mod runtime;
 mod setting;
-mod suggest;
 mod unenforced;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -37,8 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     attack::*, ban_filter::*, capture::*, challenge::*, clock::*, cluster::*, covering::*,
     crowdsec::*, entry_counter::*, event::*, history::*, keys::*, lists::*, live::*, lockout::*,
-    new_sources::*, packet::*, problem::*, program::*, runtime::*, setting::*, suggest::*,
-    unenforced::*,
+    new_sources::*, packet::*, problem::*, program::*, runtime::*, setting::*, unenforced::*,
 };
 pub use crate::origin::Origin;
 use crate::{

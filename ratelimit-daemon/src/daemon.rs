@@ -224,7 +224,6 @@ impl Daemon {
         tasks.spawn(until(&stop, OWN_WORK, current));
         let attached = links::keep_attached(self.links, controller.clone());
         tasks.spawn(until(&stop, OWN_WORK, attached));
-        tasks.spawn(until(&stop, OWN_WORK, sample_sources(controller.clone())));
         tasks.spawn(until(&stop, OWN_WORK, keep_lists(controller.clone())));
         let snapshots = take_snapshots(controller.clone());
         tasks.spawn(until(&stop, "a snapshot of usage", snapshots));
@@ -359,14 +358,6 @@ pub(crate) async fn keep_time(controller: Handle, alive: impl Fn()) -> anyhow::R
         controller.call(Tick).await?;
         alive();
         while controller.call(CompareOn).await? {}
-    }
-}
-
-/// Counts what sources send, from time to time.
-async fn sample_sources(controller: Handle) -> anyhow::Result<()> {
-    loop {
-        let pause = control::commands::sample_sources(&controller).await?;
-        tokio::time::sleep(pause).await;
     }
 }
 

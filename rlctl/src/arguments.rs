@@ -167,7 +167,7 @@ Examples:
     Check(CheckArguments),
     /// Show the busiest sources
     Top(TopArguments),
-    /// Suggest limits based on recent traffic
+    /// Suggest limits against attacks in progress, or against those in a capture
     Suggest(SuggestArguments),
     /// Show packets and bytes by interface, family, verdict and reason; now, or over past days
     Stats(StatsArguments),
@@ -432,50 +432,23 @@ pub struct CheckArguments {
     pub iface: Option<String>,
 }
 
-/// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`, `suggest --attack [CAPTURE]`
+/// `suggest [--attack [CAPTURE]] [--apply [--for TIME]]`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   rlctl suggest
-  rlctl suggest --percentile 99.9 --headroom 3 --since 7d
-  rlctl suggest --toml > proposed.toml
-  rlctl suggest --attack
+  rlctl suggest --apply --for 10m
   rlctl suggest --attack flood.pcap
 
-Table scans sample the usage of each limit per source and window; windows without packets do not \
-count. For a token bucket the usage is the part of the burst in use, for a sliding log its length, \
-for the node what its CPUs have reserved. A limit only measures packets that it counts and admits, \
-so configure a generous one for the traffic to measure. Nothing is sampled during an attack. The \
-exit code is 1 if there are too few samples.")]
+It prints TOML for the configuration, with the equivalent commands and the other traffic that they \
+block as comments. The exit code is 1 if there is no attack.")]
 pub struct SuggestArguments {
-    /// Percentage of windows that the limit should admit
-    #[arg(long, value_name = "P", default_value_t = 99.0, value_parser = percentile)]
-    pub percentile: f64,
-    /// Factor applied to the measured usage
-    #[arg(long, value_name = "N", default_value_t = 2.0)]
-    pub headroom: f64,
-    /// How far to look back, rounded to hours; samples are kept for a week
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "24h",
-        value_parser = quantity::parse_duration,
-    )]
-    pub since: Duration,
-    /// Print policies as TOML for the configuration
-    #[arg(long)]
-    pub toml: bool,
-    /// Print limits as TOML against attacks in progress, or against those in a capture
-    #[arg(
-        long,
-        value_name = "CAPTURE",
-        num_args = 0..=1,
-        conflicts_with_all = ["percentile", "headroom", "since", "toml"],
-    )]
+    /// Against attacks in progress (the default), or against those in a capture
+    #[arg(long, value_name = "CAPTURE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
     /// Apply the suggestion against attacks in progress
-    #[arg(long, requires = "attack")]
+    #[arg(long)]
     pub apply: bool,
     /// How long the applied limits last
     #[arg(
@@ -499,13 +472,6 @@ fn at_least(least: Duration, text: &str) -> Result<Duration, String> {
         return Err(format!("write at least {}", quantity::duration(least)));
     }
     Ok(time)
-}
-
-/// A part of all windows.
-fn percentile(text: &str) -> Result<f64, String> {
-    let percent = text.parse::<f64>().ok();
-    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent) && *percent > 0.0);
-    percent.ok_or_else(|| "write a number above 0, and up to 100, such as 99.9".to_owned())
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {

@@ -75,7 +75,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Keys(arguments) => keys::run(&arguments, client),
         Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top(arguments) => top::run(&arguments, client, output),
-        Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
+        Verb::Suggest(arguments) => suggest::run(&arguments, client),
         Verb::Stats(arguments) => stats::run(&arguments, client, now, output),
         Verb::History(old) => {
             let since = if old.words.iter().any(|word| word.starts_with("--since")) {

@@ -150,7 +150,7 @@ const OWN: &[(&str, &str)] = &[
     ("config check $DIR/none.toml", "config check"),
     ("export", "export"),
     ("export --list kept", "export"),
-    // Too little was seen.
+    // There is no attack.
     ("suggest", "error"),
     ("ban nobody", "error"),
 ];

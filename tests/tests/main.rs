@@ -88,7 +88,6 @@ mod snapshot;
 mod sources;
 mod strikes;
 mod stuck;
-mod suggest;
 mod support;
 mod terminal;
 mod tunnel_devices;

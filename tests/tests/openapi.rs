@@ -89,11 +89,6 @@ fn each_answer_is_as_it_is_described() {
         ),
         ("get", "/v1/check/203.0.113.1?colour=red", None),
         (
-            "get",
-            "/v1/suggest?percentile=99&headroom=2&since_seconds=3600",
-            None,
-        ),
-        (
             "post",
             "/v1/pass-all",
             Some(json!({ "on": true, "seconds": 5 })),

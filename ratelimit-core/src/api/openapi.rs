@@ -12,8 +12,8 @@ use super::{
     ObtainAnswer, ObtainRequest, OneOrMany, PROBLEM_JSON, PacketRequest, PassAllRequest,
     PassAllStatus, PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest,
     Progress, ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow,
-    Status, SuggestRequest, Suggested, TopDestinationsRequest, TopRequest, TopSource,
-    UnbanMatchingRequest, UnbanRequest, WiderLimits,
+    Status, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest, UnbanRequest,
+    WiderLimits,
 };
 
 const JSON: &str = "application/json";
@@ -51,7 +51,6 @@ pub fn document() -> Value {
         "/v1/top/destinations",
         "Destinations closest to their limits",
     );
-    api.get::<SuggestRequest, Suggested>("/v1/suggest", "Suggest limits based on recent traffic");
     api.get::<(), Vec<StatsRow>>(
         "/v1/stats",
         "Packet counts by interface, family, verdict and reason",

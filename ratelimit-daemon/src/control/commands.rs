@@ -19,7 +19,6 @@ mod program;
 mod protect;
 mod reload;
 mod replace;
-pub mod sample;
 mod snapshot;
 
 use std::collections::HashSet;
@@ -47,7 +46,6 @@ pub use self::{
     protect::{Protect, ProtectSshPeer},
     reload::Reload,
     replace::replace,
-    sample::{TakeSample, sample_sources},
     snapshot::{TakeSnapshot, snapshots_every, take_snapshot},
 };
 pub use super::controller::{

@@ -33,10 +33,7 @@ use crate::{
             troubles::{CONFIGURATION, KEY_USAGE, SECRETS, STATE},
             workload::Workload,
         },
-        sources::{
-            history::History,
-            scanner::{self, Scanner},
-        },
+        sources::scanner::{self, Scanner},
         state::{State, fallback_directory::FallbackDirectory, lockout, reconcile::Comparisons},
     },
     datapath::Datapath,
@@ -66,8 +63,6 @@ pub struct Controller {
 
 /// Scans of the tables of sources.
 pub(crate) struct Scans {
-    /// The usage history, by hour.
-    pub history: History,
     /// The scanning thread.
     pub jobs: Option<mpsc::Sender<scanner::Job>>,
     /// The value of `renewals` for which the scanner and the programs have the tables.
@@ -116,7 +111,6 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
-        let history = History::restore(&store)?;
         let feeds = Feeds::restore(&config, &config.paths.state);
         let (keys, unread) = Keys::open(&config);
         let progress = Progress::default();
@@ -141,7 +135,6 @@ impl Controller {
             keys_port: Port::KEYS,
             keys,
             scans: Scans {
-                history,
                 jobs: None,
                 followed: state.noted.renewals,
             },

@@ -26,7 +26,6 @@ mod preview;
 mod protected;
 mod stats;
 mod status;
-mod suggest;
 mod top;
 mod traffic;
 mod watched;
@@ -50,7 +49,6 @@ pub use self::{
     protected::protected,
     stats::stats,
     status::{health, status},
-    suggest::suggest,
     top::top,
     traffic::traffic_sample,
     watched::{Scanned, scan, watched_sources},

@@ -18,8 +18,8 @@ use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
         APPLY_BYTES_MAX, ApplyRequest, BanFilter, Check, Code, DiffRequest, PacketRequest,
-        REQUEST_BYTES_MAX, Refused, ReloadRequest, SSH_PEER, SUDO_USER, SuggestRequest,
-        TopDestinationsRequest, TopRequest,
+        REQUEST_BYTES_MAX, Refused, ReloadRequest, SSH_PEER, SUDO_USER, TopDestinationsRequest,
+        TopRequest,
     },
     lists,
     prefix::Prefix,
@@ -222,7 +222,6 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))
-        .route("/v1/suggest", get(suggest))
         .route("/v1/stats", gets(|it| queries::stats(&it.state)))
         .route("/v1/events", get(event_api::events))
         .route("/v1/events/cursor", get(event_api::cursor))
@@ -355,13 +354,6 @@ fn top_count(asked: Option<usize>) -> Result<usize, Failure> {
         return Err(Failure::bad_request(error));
     }
     Ok(count)
-}
-
-async fn suggest(
-    State(controller): State<Handle>,
-    Parameters(request): Parameters<SuggestRequest>,
-) -> Answer {
-    read(&controller, move |it| queries::suggest(it, &request)).await
 }
 
 fn gets<T: Serialize + Send + 'static>(

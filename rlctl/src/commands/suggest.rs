@@ -1,171 +1,162 @@
-//! `rlctl suggest`: limits from what sources have sent, and against attacks.
+//! `rlctl suggest`: limits against attacks in progress, or against those in a capture.
 
-mod attacks;
+use std::{path::Path, time::Duration};
 
-use std::fmt::Write as _;
-
-use jiff::Zoned;
-use ratelimit_core::api::{
-    AppliesTo, Origin, PolicyView, SuggestRequest, Suggested, SuggestedLimit,
+use ratelimit_common::{Cursor, Instant, parse::LinkLayer};
+use ratelimit_core::{
+    api::{BanRequest, Changed, LimitRequest, Status},
+    capture::{Capture, CaptureError},
+    detection::{self, Countermeasure, Detector, Kind, Rule, Sample, Subject},
+    quantity,
 };
-use serde_json::Value;
+use serde_json::json;
 
 use crate::{
     arguments::SuggestArguments,
-    client::{self, Answer, Client},
+    client::{Answer, Client},
     failure::Failure,
-    phrase,
+    input::Input,
     report::Report,
-    table::Table,
 };
 
-/// Asks for proposals, and shows them as a table or as TOML.
-pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+/// The time after the last packet of a capture in which everything that was seen is judged.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Proposes limits, and sets them if asked to.
+pub fn run(arguments: &SuggestArguments, client: &Client) -> Result<Report, Failure> {
     match &arguments.attack {
         Some(Some(_)) if arguments.apply => {
-            return Err(Failure::usage("--apply needs a live attack, not a capture"));
+            Err(Failure::usage("--apply needs a live attack, not a capture"))
         }
-        Some(Some(capture)) => return attacks::of_capture(capture),
-        Some(None) if arguments.apply => return attacks::apply(arguments.lifetime, client),
-        Some(None) => return attacks::going_on(client),
-        None => {}
+        Some(Some(capture)) => of_capture(capture),
+        Some(None) | None if arguments.apply => apply(arguments.lifetime, client),
+        Some(None) | None => going_on(client),
     }
-    let request = SuggestRequest {
-        percentile: arguments.percentile,
-        headroom: arguments.headroom,
-        since_seconds: arguments.since.as_secs_f64(),
-    };
-    let path = client::with_query("/v1/suggest", &request);
-    let answer: Answer<Suggested> = client.get(&path)?;
-    if arguments.toml {
-        let text = toml(&answer.value);
-        return Ok(Report::new(answer, text));
+}
+
+/// Proposes limits against what the daemon sees.
+fn going_on(client: &Client) -> Result<Report, Failure> {
+    let attacks = named(client)?;
+    let report = report(&attacks)?;
+    Ok(report.note("apply for one hour: rlctl suggest --attack --apply"))
+}
+
+/// Does for a time what it proposes.
+fn apply(lifetime: Duration, client: &Client) -> Result<Report, Failure> {
+    let attacks = named(client)?;
+    if attacks.is_empty() {
+        return Err(no_attack());
     }
-    let text = table(&answer.value);
-    let since = phrase::moment(answer.value.since, now);
-    let is_open = answer.value.limits.iter().any(|it| it.at_least);
-    let percentile = answer.value.percentile;
-    let mut report = Report::new(answer, text).note(format!(
-        "traffic per source and window since {since}; AT is the usage that {percentile} % of \
-         windows do not exceed"
-    ));
-    if is_open {
-        report = report.note(
-            "`at least` means that windows reached the limit: raise it, if you like with observe = \
-             true, and measure again",
-        );
+    let reason = || Some("suggest --attack".to_owned());
+    let seconds = Some(lifetime.as_secs_f64());
+    let time = quantity::duration(lifetime);
+    let (mut done, mut lines) = (Vec::new(), Vec::new());
+    for measure in detection::against(attacks) {
+        let _: Answer<Changed> = match &measure {
+            Countermeasure::Limit { destination, .. } => client.post(
+                "/v1/limits",
+                &LimitRequest {
+                    destination: Some((*destination).into()),
+                    limits: measure.limits(),
+                    seconds,
+                    reason: reason(),
+                    ..LimitRequest::default()
+                },
+            )?,
+            Countermeasure::Ban { source, .. } => client.post(
+                "/v1/bans",
+                &BanRequest {
+                    prefixes: vec![*source],
+                    seconds,
+                    reason: reason(),
+                    ..BanRequest::default()
+                },
+            )?,
+        };
+        let back = match &measure {
+            Countermeasure::Limit { destination, .. } => {
+                format!("rlctl limit rm --destination {destination}")
+            }
+            Countermeasure::Ban { source, .. } => format!("rlctl unban {source}"),
+        };
+        let command = measure.command(&time);
+        lines.push(format!("applied: {command}\nundo: {back}"));
+        done.push(json!({ "command": command, "back": back }));
     }
+    Ok(Report::from_json(json!({ "done": done }), lines.join("\n")))
+}
+
+/// The attacks that the daemon names.
+fn named(client: &Client) -> Result<Vec<(Kind, Subject)>, Failure> {
+    let answer: Answer<Status> = client.get("/v1/status")?;
+    let is_off = answer.value.detection.as_ref();
+    let is_off = is_off.is_some_and(|it| it.reported.is_empty() && it.answered.is_empty());
+    if answer.value.attacks.is_empty() && is_off {
+        return Err(Failure::refused("detection is off")
+            .hint("remove `report = false` from [detection], then `rlctl reload`"));
+    }
+    let attacks = answer.value.attacks.iter();
+    let attacks = attacks.map(|attack| {
+        let subject = attack.subject.parse::<Subject>();
+        let subject = subject.map_err(|error| {
+            Failure::refused(format!(
+                "`{}` is from another version: {error}",
+                attack.subject
+            ))
+        });
+        Ok((attack.kind, subject?))
+    });
+    attacks.collect()
+}
+
+/// Proposes limits against the attacks of a capture, which need no configuration and no daemon.
+fn of_capture(path: &Path) -> Result<Report, Failure> {
+    let input = Input::open(path)?;
+    let wrong = |name: &str, error: &CaptureError| Failure::refused(format!("{name}: {error}"));
+    let name = input.name().to_owned();
+    let mut capture = Capture::open(input).map_err(|error| wrong(&name, &error))?;
+    let mut detector = Detector::new(Kind::ALL.iter().map(|it| (*it, Rule::of(*it))).collect());
+    let (mut attacks, mut last) = (Vec::new(), Instant::from_nanos(0));
+    let read = capture.read(|packet| {
+        last = last.max(Instant::from_nanos(packet.time_ns.unwrap_or(0)));
+        let frame = Cursor::with_frame_bytes(packet.frame, packet.frame_bytes);
+        if let Some(sample) = Sample::read(last, 1, frame, LinkLayer::Ethernet) {
+            attacks.extend(detector.take(&sample).began);
+        }
+        Ok::<_, CaptureError>(())
+    });
+    let end = Instant::from_nanos(last.as_nanos().saturating_add(SECOND_NS));
+    attacks.extend(detector.advance(end).began);
+    drop(capture);
+    let attacks: Vec<_> = attacks
+        .iter()
+        .map(|attack| (attack.kind, attack.subject))
+        .collect();
+    let mut report = report(&attacks)?;
+    report.failure = read.err().map(|error| wrong(&name, &error));
     Ok(report)
 }
 
-fn table(suggested: &Suggested) -> String {
-    let mut table =
-        Table::new("POLICY | LIMIT | >SOURCES | >WINDOWS | >P50 | >AT | >MAX | PROPOSED");
-    for it in &suggested.limits {
-        let amount = |amount| it.limit.unit().amount(amount);
-        table.row([
-            it.policy.clone(),
-            it.limit.to_string(),
-            it.sources.to_string(),
-            it.windows.to_string(),
-            amount(it.median),
-            amount(it.at),
-            amount(it.most),
-            proposed(it),
-        ]);
+fn report(attacks: &[(Kind, Subject)]) -> Result<Report, Failure> {
+    if attacks.is_empty() {
+        return Err(no_attack());
     }
-    table.to_string()
+    let all = detection::against(attacks.iter().copied());
+    let toml = detection::toml(&all);
+    let commands: Vec<String> = all.iter().map(|it| it.command("1h")).collect();
+    let named = attacks.iter();
+    let named =
+        named.map(|(kind, subject)| json!({ "kind": kind, "subject": subject.to_string() }));
+    let named: Vec<_> = named.collect();
+    let json = json!({ "attacks": named, "toml": toml, "commands": commands });
+    Ok(Report::from_json(json, toml).note(
+        "comments list what else is blocked. A destination that is already configured gets these \
+         limits in addition to its own",
+    ))
 }
 
-fn proposed(limit: &SuggestedLimit) -> String {
-    match &limit.proposed {
-        None => "too few samples".to_owned(),
-        Some(proposed) if limit.at_least => format!("at least {proposed}"),
-        Some(proposed) => proposed.to_string(),
-    }
-}
-
-/// The policies with what is proposed, as the configuration has them. A limit of which too few
-/// samples stays as it is.
-fn toml(suggested: &Suggested) -> String {
-    let mut text = format!(
-        "# percentile {} of traffic per source and window since {}, times {}\n",
-        suggested.percentile, suggested.since, suggested.headroom
-    );
-    for policy in &suggested.policies {
-        let limits = suggested.limits.iter();
-        let limits: Vec<&SuggestedLimit> =
-            limits.filter(|limit| limit.policy == policy.name).collect();
-        if is_in_configuration(policy) {
-            table_of(policy, &limits, &mut text);
-        } else {
-            for limit in limits {
-                writeln!(text, "\n# {}: {}", policy.name, proposed(limit)).expect("a text grows");
-            }
-        }
-    }
-    text.truncate(text.trim_end().len());
-    text
-}
-
-fn is_in_configuration(policy: &PolicyView) -> bool {
-    let is_default = policy.prefixes.is_empty();
-    policy.applies_to == AppliesTo::Source && (is_default || policy.origin == Origin::Config)
-}
-
-fn table_of(policy: &PolicyView, limits: &[&SuggestedLimit], text: &mut String) {
-    let mut line = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
-    line(format!("\n[policy.{}]", policy.name));
-    if !policy.prefixes.is_empty() {
-        let prefixes = policy.prefixes.iter();
-        let prefixes: Vec<String> = prefixes.map(|prefix| format!("\"{prefix}\"")).collect();
-        line(format!("sources = [{}]", prefixes.join(", ")));
-    }
-    if policy.observe {
-        line("observe = true".to_owned());
-    }
-    if policy.ban.is_some() {
-        line("# keep the `ban` that it has".to_owned());
-    }
-    line("limits = [".to_owned());
-    for limit in limits {
-        let spec = limit.proposed.as_ref().unwrap_or(&limit.limit);
-        let json = serde_json::to_value(spec).expect("texts and numbers");
-        let amount = |amount| limit.limit.unit().amount(amount);
-        let why = match &limit.proposed {
-            Some(_) => format!("{}, at most {}", amount(limit.at), amount(limit.most)),
-            None => "too few samples".to_owned(),
-        };
-        line(format!(
-            "  {}, # {why} in {} windows",
-            inline(&json),
-            limit.windows
-        ));
-    }
-    line("]".to_owned());
-}
-
-/// A value of JSON as TOML: texts, numbers and lists are written the same.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "other values are written as JSON writes them"
-)]
-fn inline(json: &Value) -> String {
-    match json {
-        Value::Object(table) => {
-            let pairs = table.iter();
-            let pairs: Vec<String> = pairs
-                .map(|(key, value)| format!("{key} = {}", inline(value)))
-                .collect();
-            format!("{{ {} }}", pairs.join(", "))
-        }
-        Value::Array(values) => {
-            let values: Vec<String> = values.iter().map(inline).collect();
-            format!("[{}]", values.join(", "))
-        }
-        other => other.to_string(),
-    }
+/// A flood of a service looks like its clients, and is not named.
+fn no_attack() -> Failure {
+    Failure::refused("no attack detected")
+        .hint("find busy sources with `rlctl top`; stop one with `rlctl limit set` or `rlctl ban`")
 }

@@ -11,7 +11,6 @@ mod detections;
 mod ends;
 mod entry_counters;
 mod groups;
-mod history;
 mod lists;
 mod lockout;
 mod lost_database;
@@ -77,11 +76,8 @@ use super::*;
 use crate::{
     clock,
     control::{
-        Cause, Scanner, Sources,
-        commands::{
-            CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace,
-            sample::policies_to_sample,
-        },
+        Cause, Sources,
+        commands::{CompareOn, ProtectSshPeer, TakeEvents, Tick, replace},
         configuration::candidate::Candidate,
         lists::configured::ConfiguredLists,
         queries,
@@ -313,7 +309,6 @@ fn waits(held: std::sync::mpsc::Receiver<()>) -> impl FnOnce(&Controller) + Send
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
-    scanner: Scanner,
     memory: Arc<Mutex<Memory>>,
     config: Config,
     directory: TempDir,
@@ -358,7 +353,6 @@ impl Lab {
         let memory = Arc::new(Mutex::new(memory));
         Self {
             controller: controller(&config, &memory, &directory, &protected),
-            scanner: Scanner::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
             directory,
@@ -647,6 +641,11 @@ fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
 
 fn limit(amount: u64) -> LimitSpec {
     limit_by(amount, 1, Algorithm::FixedWindow)
+}
+
+/// A limit of packets in four minutes.
+fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
+    limit_by(amount, 240, algorithm)
 }
 
 /// A limit of packets in so many seconds.

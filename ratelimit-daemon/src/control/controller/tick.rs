@@ -56,7 +56,6 @@ impl Command for Stop {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let state = &mut controller.state;
-        controller.scans.history.keep(&mut state.kept.store);
         state.write_last();
         if state.intent.config.on_stop == OnStop::Keep {
             controller.interfaces.tend_all(state);

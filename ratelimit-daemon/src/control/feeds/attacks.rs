@@ -90,10 +90,6 @@ impl Attacks {
         })
     }
 
-    pub fn is_quiet(&self) -> bool {
-        self.going_on.is_empty()
-    }
-
     pub fn views(&self) -> Vec<AttackView> {
         self.going_on.iter().map(view).collect()
     }

@@ -5,7 +5,6 @@ mod change_count;
 mod commit_stats;
 mod damage;
 mod flush;
-mod history;
 mod limited;
 mod lists;
 mod moving;
@@ -17,7 +16,6 @@ mod schema;
 mod table;
 mod text;
 mod transaction;
-pub mod usage_histogram;
 mod writer;
 
 use std::{
@@ -272,8 +270,7 @@ impl Store {
         let bans = self.bans()?;
         self.read.replace(Some(bans));
         self.edits(&POLICIES)?;
-        self.edits(&OTHERS)?;
-        self.history(0).map(drop)
+        self.edits(&OTHERS).map(drop)
     }
 }
 

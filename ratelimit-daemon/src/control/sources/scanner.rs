@@ -17,10 +17,7 @@ use ratelimit_common::compact::Region;
 use ratelimit_core::policies::Policies;
 use tokio::sync::mpsc;
 
-use super::{
-    evictions::Evictions,
-    history::{Scan, UsageSample},
-};
+use super::evictions::Evictions;
 use crate::{
     clock,
     datapath::{self, SlotRow, SourceRow, SourceTables},
@@ -39,8 +36,6 @@ pub struct Scanner {
     evictions: [Evictions; 2],
     /// The regions of the limits in a `compact` table at the last count, with their scopes.
     regions: Option<Vec<(u32, Region)>>,
-    /// The position of the next sample of usage.
-    scan: Scan,
 }
 
 /// Numbers of sources, IPv4 and IPv6. A `compact` table counts a source once for each limit.
@@ -63,13 +58,7 @@ impl Scanner {
             counted: None,
             evictions: [Evictions::default(); 2],
             regions: None,
-            scan: Scan::default(),
         }
-    }
-
-    /// Samples the windows of the node, and those of as many sources as time permits.
-    pub fn sample(&mut self, policies: Arc<Policies>) -> UsageSample {
-        self.scan.sample(&*self.tables, policies)
     }
 
     /// Runs scans on their own thread until all senders are gone.

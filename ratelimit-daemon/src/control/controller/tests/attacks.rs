@@ -358,23 +358,6 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
 }
 
 #[test]
-fn nothing_is_proposed_for_sources_of_an_attack() {
-    let mut config = answering(Answer::Limit);
-    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
-    let mut lab = Lab::new(config);
-    lab.blame(&["192.0.2.1"]);
-    history::windows(&lab, 0..1_000, 7, history::LATE);
-    lab.sample();
-    let reported = lab.suggest(&history::request()).unwrap();
-    let policies: Vec<_> = reported
-        .limits
-        .iter()
-        .map(|it| it.policy.as_str())
-        .collect();
-    assert_eq!(policies, ["default", "partner"]);
-}
-
-#[test]
 fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.blame(&["192.0.2.1", "192.0.2.2"]);

@@ -14,7 +14,7 @@ use tokio::{runtime::Runtime, time::timeout};
 use super::*;
 use crate::{
     control::{
-        self, Handle,
+        Handle,
         commands::{Ban, SetLimits},
     },
     datapath::Gate,
@@ -39,11 +39,6 @@ const SCRAPE: Scan = |handle| {
         queries::scrape(&handle).await.unwrap().unwrap();
     })
 };
-const SAMPLE: Scan = |handle| {
-    Box::pin(async move {
-        control::commands::sample_sources(&handle).await.unwrap();
-    })
-};
 const STATUS: Scan = |handle| {
     Box::pin(async move {
         queries::status(&handle, false).await.unwrap();
@@ -52,14 +47,14 @@ const STATUS: Scan = |handle| {
 
 #[test]
 fn a_ban_is_answered_while_sources_are_scanned() {
-    for scan in [TOP, SCRAPE, SAMPLE] {
+    for scan in [TOP, SCRAPE] {
         check(&Lab::new(config()), scan);
     }
 }
 
 #[test]
 fn a_ban_is_answered_while_a_compact_table_is_scanned() {
-    for scan in [TOP, SCRAPE, SAMPLE, STATUS] {
+    for scan in [TOP, SCRAPE, STATUS] {
         let lab = Lab::new(config());
         lab.memory().table_sets = Some(1 << 20);
         check(&lab, scan);
@@ -89,7 +84,7 @@ fn check(lab: &Lab, scan: Scan) {
 #[test]
 fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
     let mut config = config();
-    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
+    config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
     config.policies.get_mut("partner").unwrap().limits = config.default_policy.limits.clone();
     let lab = Lab::new(config);
     lab.put_record("192.0.2.1", "default");
@@ -111,23 +106,6 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
         let policies: Vec<_> = top.iter().map(|row| row.policy.as_str()).collect();
         assert_eq!(policies, ["partner"]);
     });
-}
-
-#[test]
-fn what_was_seen_while_policies_changed_is_not_counted() {
-    let mut config = config();
-    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
-    let mut lab = Lab::new(config);
-    history::windows(&lab, 0..1_000, 7, history::LATE);
-    let policies = policies_to_sample(&lab.controller).unwrap();
-    let sample = lab.scanner.sample(policies);
-    lab.limit(Some("198.51.100.0/24"), 5).unwrap();
-    lab.run(TakeSample(Some(sample)));
-    lab.suggest(&history::request()).unwrap_err();
-    // The scan has ended: the next one is whole.
-    lab.sample();
-    lab.sample();
-    assert!(lab.suggest(&history::request()).is_ok());
 }
 
 #[test]
@@ -186,13 +164,6 @@ impl Lab {
             let top = runtime.block_on(queries::top(handle, count, Vec::new()));
             top.unwrap().unwrap()
         })
-    }
-
-    /// Samples the usage of some sources.
-    pub(super) fn sample(&mut self) {
-        let sample = policies_to_sample(&self.controller);
-        let sample = sample.map(|policies| self.scanner.sample(policies));
-        self.run(TakeSample(sample));
     }
 
     /// A source that has sent a packet under a policy.

@@ -19,7 +19,7 @@ use ratelimit_core::{
     memory_tables::MemoryTables,
 };
 
-use super::{history::slow, lists::with_file, *};
+use super::{lists::with_file, *};
 use crate::datapath::Write;
 
 /// The default number of pairs of configurations.

@@ -4,7 +4,7 @@ use ratelimit_core::{
     api::{
         Applied, ApplyRequest, Attempt, Check, ImportRequest, Imported, ListTarget, ListView,
         PassAllRequest, PassAllStatus, ProgramBanRequest, ProgramUnbanRequest, ProtectedView,
-        ReloadRequest, Reloaded, Status, SuggestRequest, Suggested, UnbanRequest,
+        ReloadRequest, Reloaded, Status, UnbanRequest,
     },
     detection::{Attack, Step},
     lists::Reading,
@@ -122,10 +122,6 @@ impl Controller {
         queries::protected(&self.state)
     }
 
-    pub(super) fn keep_history(&mut self) {
-        self.scans.history.keep(&mut self.state.kept.store);
-    }
-
     pub(super) fn reconciliation(&self) -> Reconciliation {
         self.comparisons.reconciliation(&self.state)
     }
@@ -141,10 +137,6 @@ impl Controller {
 
     pub(super) fn check(&self, question: impl Into<Packet>) -> Result<Check, Refused> {
         queries::check(self, question.into())
-    }
-
-    pub(super) fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
-        queries::suggest(self, request)
     }
 
     pub(super) fn lists(&self) -> Vec<ListView> {

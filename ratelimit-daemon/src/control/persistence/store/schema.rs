@@ -1,12 +1,11 @@
-//! The version of the tables, and the tables without a file of their own. `offences`, `limited`,
-//! `history` and `lists` define theirs.
+//! The version of the tables, and the tables without a file of their own. `offences`, `limited`
+//! and `lists` define theirs.
 
 use anyhow::ensure;
 use ratelimit_core::intent::Edit;
 use rusqlite::{Connection, Row};
 
 use super::{
-    history,
     limited::{self, LIMITED, read_limited},
     lists::{self, LIST, read_list},
     offences::{self, OFFENCES, read_offence},
@@ -162,11 +161,7 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
         transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.pragma_update(None, "application_id", application_of(VERSION))?;
     }
-    for table in [
-        offences::DEFINITION,
-        limited::DEFINITION,
-        history::DEFINITION,
-    ] {
+    for table in [offences::DEFINITION, limited::DEFINITION] {
         transaction.execute_batch(table)?;
     }
     Ok(transaction.commit()?)

@@ -1,6 +1,6 @@
 //! The database in a directory of its own.
 
-mod history;
+mod later_tables;
 mod replaced;
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
