@@ -26,6 +26,7 @@ mod program;
 mod runtime;
 mod setting;
 mod unenforced;
+mod upstream;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -37,6 +38,7 @@ pub use self::{
     attack::*, ban_filter::*, capture::*, challenge::*, clock::*, cluster::*, covering::*,
     crowdsec::*, entry_counter::*, event::*, history::*, keys::*, lists::*, live::*, lockout::*,
     new_sources::*, packet::*, problem::*, program::*, runtime::*, setting::*, unenforced::*,
+    upstream::*,
 };
 pub use crate::origin::Origin;
 use crate::{

@@ -43,6 +43,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod tunnels;
+mod upstream;
 mod validate;
 mod warning;
 

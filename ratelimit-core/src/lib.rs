@@ -41,4 +41,5 @@ pub mod quantity;
 pub mod rules;
 pub mod simulation;
 pub mod snapshot;
+pub mod upstream;
 pub mod watched;

@@ -18,6 +18,7 @@ mod names;
 mod peer;
 mod presence;
 mod serve;
+mod upstream_api;
 
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;

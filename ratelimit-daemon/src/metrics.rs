@@ -9,6 +9,7 @@ use ratelimit_common::{Family as AddressFamily, detected::BanResult, layout::Cou
 use ratelimit_core::{
     api::{
         ClusterStatus, CrowdsecStatus, EntryCounter, ListView, NodeState, SharingStatus, Status,
+        UpstreamRoutes,
     },
     detection::Kind,
     exposition::{Exposition, Family, Format},
@@ -37,6 +38,9 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
         cluster(&mut to, status);
     }
     keys(&mut to, &snapshot.keys);
+    if let Some(routes) = &snapshot.upstream {
+        upstream(&mut to, routes);
+    }
     daemon::write(&mut to, snapshot);
     to.finish()
 }
@@ -190,6 +194,15 @@ fn keys(to: &mut Exposition, spaces: &[(String, Counts)]) {
     to.gauge("ratelimit_keys_held")
         .help("Keys with usage in a key space.")
         .each("space", of(|it| it.held));
+}
+
+fn upstream(to: &mut Exposition, routes: &UpstreamRoutes) {
+    to.gauge("ratelimit_upstream_routes")
+        .help("Bans that are routes for a BGP speaker.")
+        .value(routes.routes.len());
+    to.gauge("ratelimit_upstream_left_out")
+        .help("Bans without a route because routes_max is reached.")
+        .value(routes.left_out);
 }
 
 fn by_kind(counts: &BTreeMap<Kind, u64>) -> impl Iterator<Item = (&'static str, &u64)> {

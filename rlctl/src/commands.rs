@@ -16,7 +16,7 @@ mod demo;
 mod detach;
 mod doctor;
 mod events;
-mod export;
+pub mod export;
 mod fetch;
 mod import;
 mod keys;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ratelimit_core::{
-    api::ExportFormat,
+    api::ExportFormat as LineFormat,
     lists::{Action, Connected},
 };
 
-use crate::{arguments::CONFIG, completions, lifetime::Lifetime};
+use crate::{arguments::CONFIG, commands::export::Speaker, completions, lifetime::Lifetime};
 
 /// `import FILE|- [--list NAME | --ban | --allow]`, `import --remove NAME`
 #[derive(Args, Debug)]
@@ -127,8 +127,18 @@ Examples:
   rlctl export > backup.jsonl
   rlctl export --list spamhaus --format plain
   rlctl export --bans | jq .prefix
+  rlctl export --format exabgp --follow
+  rlctl export --format gobgp --follow | xargs -L1 gobgp
 
-Without an option it exports bans, allows and imported lists, but not lists from files.")]
+Without an option it exports bans, allows and imported lists, but not lists from files.
+
+The formats for BGP speakers print a command for each route of [upstream]. With --follow a route \
+is withdrawn when its ban ends, and all routes are withdrawn when rlctl is stopped. While the \
+daemon is away, the routes stay.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct ExportArguments {
     /// The list with this name
     #[arg(
@@ -150,6 +160,37 @@ pub struct ExportArguments {
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: ExportFormat,
+    /// Continue with changes of the routes
+    #[arg(long, short, conflicts_with_all = ["list", "bans", "allows", "all"])]
+    pub follow: bool,
+}
+
+/// The output formats of `rlctl export`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ExportFormat {
+    /// JSON lines with all fields
+    Json,
+    /// One prefix per line, with its reason after #
+    Plain,
+    /// Routes of `[upstream]`, for the text API of exabgp
+    Exabgp,
+    /// The same as flow specifications
+    ExabgpFlowspec,
+    /// Routes of `[upstream]`, as arguments of gobgp
+    Gobgp,
+}
+
+impl ExportFormat {
+    /// Returns the format of lines, or the BGP speaker that the output is for.
+    pub fn lines_or_speaker(self) -> Result<LineFormat, Speaker> {
+        match self {
+            Self::Json => Ok(LineFormat::Json),
+            Self::Plain => Ok(LineFormat::Plain),
+            Self::Exabgp => Err(Speaker::Exabgp),
+            Self::ExabgpFlowspec => Err(Speaker::ExabgpFlowspec),
+            Self::Gobgp => Err(Speaker::Gobgp),
+        }
+    }
 }
 
 /// `fetch [NAME...] [--config FILE]`

@@ -1,6 +1,6 @@
 //! Reads an answer piece by piece, until either side ends it.
 
-use std::{future::Future, io};
+use std::{future::Future, io, time::Duration};
 
 use http_body_util::BodyExt;
 use hyper::Method;
@@ -93,6 +93,11 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     let runtime =
         runtime.map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
     runtime.block_on(work)
+}
+
+/// Waits; returns `true` if the program got a signal to end meanwhile.
+pub fn pause(time: Duration) -> Result<bool, Failure> {
+    block_on(async { Ok(tokio::time::timeout(time, until_stopped()).await.is_ok()) })
 }
 
 /// Waits for Ctrl-C, SIGTERM or SIGHUP.

@@ -93,6 +93,7 @@ mod terminal;
 mod tunnel_devices;
 mod tunnels;
 mod unverified;
+mod upstream;
 mod verbs;
 mod watch;
 mod wide;

@@ -13,7 +13,7 @@ use super::{
     PassAllStatus, PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest,
     Progress, ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow,
     Status, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest, UnbanRequest,
-    WiderLimits,
+    UpstreamRoutes, WiderLimits,
 };
 
 const JSON: &str = "application/json";
@@ -82,6 +82,12 @@ pub fn document() -> Value {
     api.operation("get", "/v1/export", "Export entries as lines of text")
         .queries::<ExportRequest>()
         .answers_as::<String>(TEXT);
+    api.operation(
+        "get",
+        "/v1/upstream",
+        "Routes as JSON lines, after each change",
+    )
+    .answers_as::<UpstreamRoutes>("application/x-ndjson");
     api.operation("post", "/v1/reload", "Reload the configuration")
         .queries::<ReloadRequest>()
         .answers::<Reloaded>();

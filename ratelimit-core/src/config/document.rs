@@ -23,9 +23,11 @@ use super::{
     report::{At, Report, Spot},
     snapshot,
     table::{Section, Value},
-    tunnels,
+    tunnels, upstream,
 };
-use crate::{class::Match, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
+use crate::{
+    class::Match, diagnostic::Problem, new_sources::NewSources, prefix::Prefix, upstream::Upstream,
+};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -63,6 +65,7 @@ pub struct Document {
     pub snapshot: Option<At<snapshot::Snapshots>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
+    pub upstream: Option<At<Upstream>>,
     pub keys: keys::Located,
 }
 
@@ -106,6 +109,7 @@ impl Document {
             .extend(root.take_table("protected").map_or(vec![], read_sources));
         set_table(&mut self.crowdsec, root, "crowdsec", crowdsec::read);
         set_table(&mut self.cluster, root, "cluster", cluster::read);
+        set_table(&mut self.upstream, root, "upstream", upstream::read);
         self.lists
             .extend(root.take_table("list").map_or(vec![], list::read_all));
         if let Some(keys) = root.take_table("keys") {

@@ -29,6 +29,7 @@ use crate::{
     new_sources::NewSources,
     policies::DEFAULT,
     prefix::Prefix,
+    upstream::Upstream,
     watched::Watched,
 };
 
@@ -100,6 +101,8 @@ pub struct Config {
     pub crowdsec: Option<Crowdsec>,
     /// The cluster of this host, if any.
     pub cluster: Option<Cluster>,
+    /// The routes for a BGP speaker, if bans become routes.
+    pub upstream: Option<Upstream>,
     /// The key spaces, and who may ask about them.
     pub keys: KeysConfig,
 }

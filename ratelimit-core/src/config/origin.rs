@@ -20,7 +20,7 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 17] = [
+const OPTIONAL: [(&str, &str, &str); 23] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("interface.*", "policy", "\"default\""),
@@ -38,6 +38,12 @@ const OPTIONAL: [(&str, &str, &str); 17] = [
     ("crowdsec", "every", "\"10s\""),
     ("cluster", "period", "\"250ms\""),
     ("keys.*", "capacity", "100_000"),
+    ("upstream", "communities", "[\"65535:666\"]"),
+    ("upstream", "origins", "[\"manual\", \"detected\"]"),
+    ("upstream", "routes_max", "1000"),
+    ("upstream", "for_min", "\"1m\""),
+    ("upstream", "ipv4_prefix_min", "24"),
+    ("upstream", "ipv6_prefix_min", "48"),
 ];
 
 /// Keys with secret values.
@@ -481,7 +487,8 @@ mod tests {
                     keys.users.limits = [{ requests = 9, per = \"1s\" }]\n\
                     cluster.url = \"/run/r\"\n\
                     cluster.node = \"a\"\n\
-                    cluster.secret_file = \"/s\"\n";
+                    cluster.secret_file = \"/s\"\n\
+                    upstream.next_hop = \"192.0.2.1\"\n";
         let minimal = format!("{rest}[[interface]]\nname = \"eth0\"\n");
         let parse = |text: String| {
             let path = "config.toml".into();

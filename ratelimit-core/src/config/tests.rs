@@ -23,6 +23,7 @@ mod renamed;
 mod replaced;
 mod sources;
 mod tunnels;
+mod upstream;
 mod warned;
 mod wide;
 

@@ -108,6 +108,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         snapshot: value_or_default(document.snapshot.as_ref()),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
+        upstream: document.upstream.as_ref().map(|at| at.value.clone()),
         keys: document.keys.compile(report),
     }
 }

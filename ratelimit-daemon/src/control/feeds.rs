@@ -16,6 +16,7 @@ pub mod expiry;
 pub mod list_files;
 pub mod pass_all;
 pub mod trials;
+pub mod upstream;
 pub mod verified;
 
 use std::path::Path;
@@ -30,7 +31,7 @@ use ratelimit_core::{
 use self::{
     adopted::Adopted, attacks::Attacks, challenge::Challenge, cluster::Membership,
     crowdsec::CrowdsecFeed, detected::Detections, expiry::Ended, pass_all::PassAll, trials::Trials,
-    verified::VerifiedSources,
+    upstream::UpstreamFeed, verified::VerifiedSources,
 };
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
 use crate::clock;
@@ -71,6 +72,7 @@ pub struct Feeds {
     pub adopted: Adopted,
     pub challenge: Challenge,
     pub verified: VerifiedSources,
+    pub upstream: UpstreamFeed,
 }
 
 impl Feeds {
@@ -88,6 +90,7 @@ impl Feeds {
             adopted: Adopted::default(),
             challenge: Challenge::default(),
             verified: VerifiedSources::default(),
+            upstream: UpstreamFeed::default(),
         }
     }
 
@@ -100,6 +103,7 @@ impl Feeds {
         let _ = propose(&mut self.adopted, state);
         self.verified.look(state);
         self.challenge.tick(state, &self.verified);
+        self.upstream.tick(state);
         self.trials.last_good.catch_up();
     }
 

@@ -28,6 +28,7 @@ mod stats;
 mod status;
 mod top;
 mod traffic;
+mod upstream;
 mod watched;
 
 pub use self::{
@@ -51,6 +52,7 @@ pub use self::{
     status::{health, status},
     top::top,
     traffic::traffic_sample,
+    upstream::upstream_routes,
     watched::{Scanned, scan, watched_sources},
 };
 #[cfg(test)]

@@ -102,6 +102,8 @@ pub(crate) struct Noted {
     pub filling: Filling,
     /// Bans to announce to the cluster.
     pub unshared: Unshared,
+    /// The number of applied changes.
+    pub edits: u64,
     /// Whether enforcing the compiled plan failed, so that the tables may lack a part of it. The
     /// comparison of each second then enforces it again.
     pub is_behind: bool,
@@ -367,6 +369,7 @@ impl State {
             &anew,
         );
         self.noted.unshared.note(&reverse[evicted..], cause);
+        self.noted.edits += 1;
         Ok(self.summary(&reverse[evicted..]))
     }
 

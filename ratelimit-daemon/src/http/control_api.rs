@@ -51,6 +51,7 @@ use super::{
     dashboard::{self, Audience},
     event_api, key_api, list_api, metrics_api,
     peer::Peer,
+    upstream_api,
 };
 
 /// The number of sources that `top` shows by default.
@@ -219,6 +220,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route("/v1/progress", get(list_api::progress))
         .route("/v1/export", get(list_api::export))
+        .route("/v1/upstream", get(upstream_api::routes))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))

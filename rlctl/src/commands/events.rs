@@ -121,20 +121,20 @@ fn sentence(json: &Value, now: &Zoned) -> String {
 
 /// Whole lines out of pieces.
 #[derive(Default)]
-struct Lines {
+pub struct Lines {
     pieces: Vec<u8>,
     /// The part of `pieces` that was returned.
     given: usize,
 }
 
 impl Lines {
-    fn push(&mut self, piece: &[u8]) {
+    pub fn push(&mut self, piece: &[u8]) {
         self.pieces.drain(..self.given);
         self.given = 0;
         self.pieces.extend_from_slice(piece);
     }
 
-    fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn next(&mut self) -> Option<Vec<u8>> {
         let rest = &self.pieces[self.given..];
         let end = rest.iter().position(|byte| *byte == b'\n')?;
         let line = rest[..end].to_vec();

@@ -1,7 +1,11 @@
 //! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
 
+mod speaker;
+mod upstream;
+
 use ratelimit_core::api::{ExportFormat, ExportRequest, Exported};
 
+pub use self::speaker::Speaker;
 use crate::{
     client::{self, Client},
     failure::Failure,
@@ -17,7 +21,16 @@ pub fn run(
     client: &Client,
     output: &Output,
 ) -> Result<Report, Failure> {
-    if arguments.format == ExportFormat::Plain && !output.is_for_people() {
+    let format = match arguments.format.lines_or_speaker() {
+        Err(speaker) if arguments.follow => return upstream::follow(speaker, client),
+        Err(speaker) => return upstream::print(speaker, client),
+        Ok(_) if arguments.follow => {
+            return Err(Failure::usage("--follow needs a format for a BGP speaker")
+                .hint("add --format exabgp, exabgp-flowspec or gobgp"));
+        }
+        Ok(format) => format,
+    };
+    if format == ExportFormat::Plain && !output.is_for_people() {
         return Err(
             Failure::usage("--format plain is not JSON").hint("leave --json or --format plain out")
         );
@@ -32,7 +45,7 @@ pub fn run(
     let request = ExportRequest {
         what,
         list: arguments.list.clone(),
-        format: arguments.format,
+        format,
     };
     let path = client::with_query("/v1/export", &request);
     let mut is_empty = true;

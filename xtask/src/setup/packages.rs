@@ -71,7 +71,9 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("chromium", "chromium"),
     Program::new("dh", "debhelper"),
     Program::new("ethtool", "ethtool"),
+    Program::new(EXABGP, EXABGP),
     Program::new("fish", "fish"),
+    Program::new(GOBGPD, GOBGPD),
     Program::new("hping3", "hping3"),
     Program::new("lintian", "lintian"),
     Program::new("mandoc", "mandoc"),
@@ -94,6 +96,11 @@ pub const FOR_TESTS: &[Program] = &[
 
 const PROMETHEUS: &str = "prometheus";
 
+/// Packages that start a service of the same name.
+const SERVICES: [&str; 3] = [EXABGP, GOBGPD, PROMETHEUS];
+const EXABGP: &str = "exabgp";
+const GOBGPD: &str = "gobgpd";
+
 impl Program {
     const fn new(name: &'static str, package: &'static str) -> Self {
         Self { name, package }
@@ -112,8 +119,8 @@ pub fn install(programs: &[Program]) -> Result<()> {
         return Ok(());
     }
     apt_install(&missing)?;
-    if missing.contains(&PROMETHEUS) {
-        stop_service(PROMETHEUS)?;
+    for service in SERVICES.iter().filter(|it| missing.contains(it)) {
+        stop_service(service)?;
     }
     Ok(())
 }

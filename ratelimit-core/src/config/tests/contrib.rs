@@ -30,6 +30,7 @@ fn the_examples_of_the_installed_file_are_right() {
     assert_eq!(config.node.limits.len(), 2);
     assert!(config.default_policy.ban.is_some());
     assert!(config.crowdsec.is_some());
+    assert!(config.upstream.is_some());
     assert_eq!(&*config.cluster.unwrap().node, "edge-1");
     assert_eq!(config.policies["partner"].sources.len(), 2);
     assert_eq!(

@@ -293,6 +293,8 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     let cluster = both.map(|it| it.cluster.as_ref());
     let goes = "removed; bans of other nodes and cluster-wide allows and limits end";
     lines.extend(difference("cluster", cluster, ["added", goes], changed));
+    let upstream = both.map(|it| it.upstream.as_ref());
+    lines.extend(difference("upstream", upstream, COMES_OR_GOES, changed));
     lines.extend(key_changes(&before.keys, &after.keys));
     let label = |on_stop| format!("{on_stop:?}").to_lowercase();
     lines.extend(change("on_stop:", both, |it| it.on_stop, label));

@@ -630,6 +630,7 @@ fn config() -> Config {
         metrics: None,
         crowdsec: None,
         cluster: None,
+        upstream: None,
         keys: KeysConfig::default(),
     }
 }

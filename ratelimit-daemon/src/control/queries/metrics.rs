@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
-    api::{EntryCounter, Refused, Status},
+    api::{EntryCounter, Refused, Status, UpstreamRoutes},
     detection::Kind,
     keys::Counts,
 };
@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub unkept: Unkept,
     /// Counters of key spaces, by name.
     pub keys: Vec<(String, Counts)>,
+    /// The routes for a BGP speaker.
+    pub upstream: Option<UpstreamRoutes>,
     /// Data that needs no query.
     pub beside: Beside,
 }
@@ -135,6 +137,7 @@ pub(crate) fn metrics_snapshot(
         commits: controller.state.kept.store.commits().clone(),
         unkept: controller.count_unkept(),
         keys: controller.keys.counts(),
+        upstream: controller.feeds.upstream.routes(),
         beside,
     })
 }

@@ -22,6 +22,8 @@ pub const CONFIGURATION: &str = "configuration";
 pub const SECRETS: &str = "secrets";
 /// The usage of keys cannot be read or saved.
 pub const KEY_USAGE: &str = "key usage";
+/// Bans have no route because there are too many.
+pub const UPSTREAM: &str = "upstream";
 /// The loader was stopped.
 pub const LOADER: &str = "loader";
 /// With these troubles, enforcement differs from the configuration, or will. They are logged as

@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+use super::*;
+use crate::upstream::{BanOrigin, Upstream};
+
+#[test]
+fn an_empty_table_is_the_defaults() {
+    let upstream = load_text(&format!("{MINIMAL}[upstream]\n")).upstream;
+    assert_eq!(upstream, Some(Upstream::default()));
+    assert_eq!(load_text(MINIMAL).upstream, None);
+}
+
+#[test]
+fn routes_are_bounded_in_number_time_and_width() {
+    let text = "[upstream]\nnext_hop = \"192.0.2.1\"\nnext_hop_v6 = \"2001:db8::1\"\ncommunities = \
+                [\"64500:666\", \"65535:666\"]\norigins = [\"detected\", \"crowdsec\"]\n\
+                routes_max = 50\nfor_min = \"5m\"\nipv4_prefix_min = 32\nipv6_prefix_min = 64\n";
+    let upstream = load_text(&format!("{MINIMAL}{text}")).upstream.unwrap();
+    let communities: Vec<String> = upstream
+        .communities
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(communities, ["64500:666", "65535:666"]);
+    let origins = [BanOrigin::Detected, BanOrigin::Crowdsec];
+    assert_eq!(upstream.origins, origins);
+    assert_eq!(
+        (upstream.routes_max, upstream.for_min),
+        (50, Duration::from_mins(5))
+    );
+    let accepts = |prefix: &str, origin: &str| {
+        upstream.accepts(prefix.parse().unwrap(), &origin.parse().unwrap())
+    };
+    assert!(accepts("203.0.113.7", "detected") && accepts("2001:db8::/64", "crowdsec"));
+    assert!(!accepts("203.0.113.0/31", "detected") && !accepts("2001:db8::/63", "detected"));
+    assert!(!accepts("203.0.113.7", "manual") && !accepts("203.0.113.7", "list:a"));
+}
+
+#[test]
+fn wrong_values_are_reported_with_a_hint() {
+    check_behind_minimal(
+        "[upstream]\nnext_hop = \"2001:db8::1\"\ncommunities = [\"65536:1\"]\n\
+         ipv4_prefix_min = 0\n",
+        r#"config.toml:9:12: `2001:db8::1` is not an address for `next_hop`
+9 | next_hop = "2001:db8::1"
+  |            ^^^^^^^^^^^^^ write next_hop = "192.0.2.1"
+config.toml:10:16: `65536:1` is not a community
+10 | communities = ["65536:1"]
+   |                ^^^^^^^^^ write two numbers up to 65535, such as "65535:666"
+config.toml:11:19: `ipv4_prefix_min` is out of range
+11 | ipv4_prefix_min = 0
+   |                   ^ write a number from 8 to 32"#,
+    );
+}
