@@ -154,16 +154,18 @@ fn gobgpd(service: &Service) -> Result<Running> {
 
 fn exabgp(service: &Service) -> Result<Running> {
     let file = service.path("exabgp.conf");
-    let mut processes = String::new();
-    for format in ["exabgp", "exabgp-flowspec"] {
+    let process = |format: &str| -> Result<String> {
         let script = service.path(format);
         executable::script(
             &script,
             &format!("#!/bin/sh\nexec {}\n", follow(service, format)),
         )?;
         let script = script.display();
-        processes += &format!("process {format} {{ run {script}; encoder text; }}\n");
-    }
+        Ok(format!(
+            "process {format} {{ run {script}; encoder text; }}\n"
+        ))
+    };
+    let processes = [process("exabgp")?, process("exabgp-flowspec")?].concat();
     fs::write(
         &file,
         format!(
