@@ -95,7 +95,7 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     runtime.block_on(work)
 }
 
-/// Waits; returns `true` if the program got a signal to end meanwhile.
+/// Waits; returns `true` at once if the program gets a signal to end.
 pub fn pause(time: Duration) -> Result<bool, Failure> {
     block_on(async { Ok(tokio::time::timeout(time, until_stopped()).await.is_ok()) })
 }

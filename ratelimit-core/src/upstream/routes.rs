@@ -102,7 +102,7 @@ impl Routes {
         self.routes = chosen;
     }
 
-    /// Whether the choice may change without a change of the bans.
+    /// Whether the choice stays as it is until the bans change.
     pub fn is_settled(&self, for_min: Duration, now: Instant) -> bool {
         let mut routes = self.routes.values();
         !routes.any(|route| route.until <= now || route.is_young(for_min, now))

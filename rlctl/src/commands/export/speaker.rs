@@ -9,7 +9,7 @@ use ratelimit_core::{api::UpstreamRoutes, prefix::Prefix};
 pub enum Speaker {
     /// The text API of `ExaBGP`.
     Exabgp,
-    /// The same, with flow specifications (RFC 8955).
+    /// The text API of `ExaBGP`, with flow specifications (RFC 8955).
     ExabgpFlowspec,
     /// Arguments of `gobgp`.
     Gobgp,
