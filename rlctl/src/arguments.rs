@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use ratelimit_core::{api::EventKind, quantity, watched::Watched};
 
 use crate::{
@@ -432,21 +432,24 @@ pub struct CheckArguments {
     pub iface: Option<String>,
 }
 
-/// `suggest [--attack [CAPTURE]] [--apply [--for TIME]]`
+/// `suggest [CAPTURE] [--apply [--for TIME]]`
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    // Understood for one release.
+    arg = Arg::new("attack").long("attack").hide(true).action(ArgAction::SetTrue),
+    after_help = "\
 Examples:
   rlctl suggest
   rlctl suggest --apply --for 10m
-  rlctl suggest --attack flood.pcap
+  rlctl suggest flood.pcap
 
 It prints TOML for the configuration, with the equivalent commands and the other traffic that they \
-block as comments. The exit code is 1 if there is no attack.")]
+block as comments. The exit code is 1 if there is no attack."
+)]
 pub struct SuggestArguments {
-    /// Against attacks in progress (the default), or against those in a capture
-    #[arg(long, value_name = "CAPTURE", num_args = 0..=1)]
-    #[expect(clippy::option_option, reason = "the option may have no value")]
-    pub attack: Option<Option<PathBuf>>,
+    /// A capture, pcap or pcapng, to analyze instead of the attacks in progress. `-` reads stdin
+    #[arg(value_name = "CAPTURE", conflicts_with = "apply")]
+    pub capture: Option<PathBuf>,
     /// Apply the suggestion against attacks in progress
     #[arg(long)]
     pub apply: bool,
@@ -1016,6 +1019,7 @@ mod tests {
                 "simulate x --config y --rows 3",
             ),
             ("config show --origin", "config show --with-origin"),
+            ("suggest --attack x.pcap", "suggest x.pcap"),
             (
                 "limit set --packets 9 --per 1s --scope cluster --share equal --cluster",
                 "limit set --packets 9 --per 1s --scope cluster --division equal --cluster",

@@ -52,8 +52,7 @@ fn a_limit_by_source_alone_lets_a_flood_of_forged_sources_through() {
     assert!(passed * 100 > answer.packets * 99, "{passed}");
 }
 
-/// `rlctl suggest --attack` names the attack and what to write against it, and that drops nearly
-/// all of it.
+/// `rlctl suggest` names the attack and what to write against it, and that drops nearly all of it.
 #[test]
 fn what_is_proposed_against_a_real_attack_drops_it() {
     for file in [
@@ -64,7 +63,7 @@ fn what_is_proposed_against_a_real_attack_drops_it() {
     ] {
         let Some(bytes) = read(file) else { return };
         let mut rlctl = Command::new(service::binary("rlctl"));
-        let said = rlctl.args(["suggest", "--attack"]).arg(path(file)).output();
+        let said = rlctl.arg("suggest").arg(path(file)).output();
         let said = said.unwrap();
         assert!(said.status.success(), "{file}: {said:?}");
         let toml = String::from_utf8(said.stdout).unwrap();

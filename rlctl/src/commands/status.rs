@@ -125,9 +125,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(status.detection.as_ref().map(detection));
     lines.extend(status.attacks.iter().map(|it| phrase::attack(it, now)));
     if !status.attacks.is_empty() {
-        lines.push(
-            "countermeasures: `rlctl suggest --attack`; busiest sources: `rlctl top`".to_owned(),
-        );
+        lines.push("countermeasures: `rlctl suggest`; busiest sources: `rlctl top`".to_owned());
     }
     lines.extend(limited(status.limited));
     lines.extend(status.lists.iter().map(list));

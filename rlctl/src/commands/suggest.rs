@@ -24,13 +24,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Proposes limits, and sets them if asked to.
 pub fn run(arguments: &SuggestArguments, client: &Client) -> Result<Report, Failure> {
-    match &arguments.attack {
-        Some(Some(_)) if arguments.apply => {
-            Err(Failure::usage("--apply needs a live attack, not a capture"))
-        }
-        Some(Some(capture)) => of_capture(capture),
-        Some(None) | None if arguments.apply => apply(arguments.lifetime, client),
-        Some(None) | None => going_on(client),
+    match &arguments.capture {
+        Some(capture) => of_capture(capture),
+        None if arguments.apply => apply(arguments.lifetime, client),
+        None => going_on(client),
     }
 }
 
@@ -38,7 +35,7 @@ pub fn run(arguments: &SuggestArguments, client: &Client) -> Result<Report, Fail
 fn going_on(client: &Client) -> Result<Report, Failure> {
     let attacks = named(client)?;
     let report = report(&attacks)?;
-    Ok(report.note("apply for one hour: rlctl suggest --attack --apply"))
+    Ok(report.note("apply for one hour: rlctl suggest --apply"))
 }
 
 /// Does for a time what it proposes.
@@ -47,7 +44,7 @@ fn apply(lifetime: Duration, client: &Client) -> Result<Report, Failure> {
     if attacks.is_empty() {
         return Err(no_attack());
     }
-    let reason = || Some("suggest --attack".to_owned());
+    let reason = || Some("suggest".to_owned());
     let seconds = Some(lifetime.as_secs_f64());
     let time = quantity::duration(lifetime);
     let (mut done, mut lines) = (Vec::new(), Vec::new());
