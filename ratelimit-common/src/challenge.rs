@@ -36,7 +36,7 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
-    fast_path::judge_quickly,
+    fast_path::{is_spared, record_idle},
     next_packets::Counted,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{Offsets, Segment, segment, upper},
@@ -184,10 +184,10 @@ pub fn judge_packet<A: Address>(
     if tables.inner(frame) != Inner::NONE {
         return without_challenge(source, now, tables);
     }
-    let quickly = judge_quickly(source, || frame, flow, tables.settings(), now, tables);
-    if let Some(outcome) = quickly {
-        return outcome;
+    if is_spared(source, || frame, flow, tables.settings(), now, tables) {
+        return Effect::Unasked;
     }
+    record_idle::<A, _>(now, tables);
     let upper = flow.upper;
     if let Some(segment) = segment::<A>(frame, tables.link_layer(), upper) {
         let classes = |headers| {

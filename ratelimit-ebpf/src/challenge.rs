@@ -311,6 +311,7 @@ subprogram! {
         if headers::inner(context, settings.generation()) != Inner::NONE {
             return challenge::without_challenge(&source, now, &state);
         }
+        challenge::record_idle::<A, _>(now, &state);
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::reread(&packet);
         // A copy cannot be answered in place. The compiler must not merge the values of a segment

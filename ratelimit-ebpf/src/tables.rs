@@ -7,7 +7,7 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Tables,
     Verdict, Verification,
     aggregate::Aggregates,
-    challenge::{Effect, judge_quickly},
+    challenge::{Effect, is_spared},
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
@@ -355,10 +355,11 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         let frame = || frame::whole_by_context(self.context);
         // Packets inside a tunnel do not count for the challenge.
         if self.inner == Inner::NONE
-            && let Some(outcome) = judge_quickly(source, frame, flow, settings, now, &state)
+            && is_spared(source, frame, flow, settings, now, &state)
         {
-            return outcome;
+            return Effect::Unasked;
         }
+        core::hint::cold_path();
         challenge::judge_source(self.context, source, flow.upper, settings, now)
     }
 

@@ -1,6 +1,6 @@
-//! Quick decisions about a packet: the challenge does not concern it, or only counts it.
+//! Packets that the challenge does not concern, or only counts, told quickly.
 
-use super::{Asked, ChallengeState, Effect, is_wanted, query};
+use super::{Asked, ChallengeState, is_wanted, query};
 use crate::{
     Address, Cursor, Flow, Instant, Settings,
     parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
@@ -11,69 +11,29 @@ use crate::{
 /// clock it remembers for at least a tick.
 pub const IDLE_NS: u64 = 1_000_000;
 
-/// Returns `Unasked` if the outcome can be determined cheaply, otherwise `None`. So most packets
-/// cost little while the challenge is off. `frame` returns a cursor at its beginning.
+/// Records whether this CPU may skip the challenge for [a while](IDLE_NS), because it is off.
 #[inline(always)]
-pub fn judge_quickly<'a, A: Address>(
-    source: &A,
-    frame: impl Fn() -> Cursor<'a>,
-    flow: &Flow<A>,
-    settings: Settings,
-    now: Instant,
-    state: &impl ChallengeState<A>,
-) -> Option<Effect> {
-    if is_spared(source, &frame, flow, settings, now, state) {
-        return Some(Effect::Unasked);
-    }
-    // The following code is placed out of line: few packets reach it, because this CPU then
-    // remembers the outcome for the next ones.
-    core::hint::cold_path();
-    let (frame, upper) = (frame(), flow.upper);
+pub fn record_idle<A: Address, S: ChallengeState<A>>(now: Instant, state: &S) {
     let Some(rules) = state.rules() else {
-        return Some(Effect::Unasked);
+        return;
     };
-    let [connections_on, queries_on] =
-        [Asked::Connections, Asked::Queries].map(|asked| is_wanted(asked, rules, now, state));
-    state.set_idle_until(if connections_on || queries_on {
-        Instant::default()
+    let is_on = |asked| is_wanted(asked, rules, now, state);
+    let idle_ns = if is_on(Asked::Connections) || is_on(Asked::Queries) {
+        0
     } else {
-        Instant::from_nanos(now.as_nanos().saturating_add(IDLE_NS))
-    });
-    let is_judged = if upper.is_segment() {
-        match upper.segment_front(frame) {
-            Some(segment) if is_syn(segment.flags()) => {
-                let port = segment.destination_port();
-                let is_target = rules.targets().include(flow.destination, port);
-                // Also for a known source: the result applies to the next SYNs.
-                is_target && (connections_on || rules.is_over(Asked::Connections))
-                    || rules.asks_queries_to(port) && queries_on
-            }
-            Some(segment) => {
-                let flags = segment.flags();
-                let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
-                may_prove && (connections_on || queries_on)
-            }
-            None => true,
-        }
-    } else if upper.begins_segment() {
-        true
-    } else {
-        query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
+        now.as_nanos().saturating_add(IDLE_NS)
     };
-    if is_judged || connections_on && rules.prefers_verified() {
-        None
-    } else {
-        Some(Effect::Unasked)
-    }
+    state.set_idle_until(Instant::from_nanos(idle_ns));
 }
 
 /// Whether a packet is quickly known to be judged as if there were no challenge: by the settings,
-/// or by this CPU's cached knowledge. If all packets are counted, it takes one of the CPU's drawn
-/// share. They are counted while connections are not challenged, whatever `prefer` says.
+/// or by this CPU's cached knowledge. So most packets cost little while the challenge is off. If all
+/// packets are counted, it takes one of the CPU's drawn share. They are counted while connections
+/// are not challenged, whatever `prefer` says. `frame` returns a cursor at its beginning.
 #[inline(always)]
-fn is_spared<'a, A: Address>(
+pub fn is_spared<'a, A: Address>(
     source: &A,
-    frame: &impl Fn() -> Cursor<'a>,
+    frame: impl Fn() -> Cursor<'a>,
     flow: &Flow<A>,
     settings: Settings,
     now: Instant,
@@ -106,7 +66,7 @@ fn is_spared<'a, A: Address>(
         } else {
             segment.flags() & RST == 0 && settings.spares_acknowledgements()
         }
-    } else if may_be_query(frame, upper, settings, state) {
+    } else if may_be_query(&frame, upper, settings, state) {
         return state.passes(Asked::Queries, source, now);
     } else if upper.begins_segment() {
         return false;

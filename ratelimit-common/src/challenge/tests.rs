@@ -387,13 +387,13 @@ impl World {
         }
     }
 
-    /// The quick decision, by the settings of the rules.
-    fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Effect> {
+    /// Whether the packet is [spared](is_spared), by the settings of the rules.
+    fn is_spared(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> bool {
         let settings = self
             .rules
             .unwrap()
             .with_challenge_flags(Settings::default());
-        judge_quickly(&source, || frame, &flow(frame), settings, now, self)
+        is_spared(&source, || frame, &flow(frame), settings, now, self)
     }
 
     fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Effect {
@@ -419,6 +419,7 @@ impl World {
     }
 
     fn judge_at_length(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Effect {
+        record_idle::<Ipv4, _>(now, self);
         let upper = upper(frame);
         if let Some(segment) = super::segment::<Ipv4>(frame, LinkLayer::None, upper) {
             return judge(&source, &segment, |_| ClassSet::NONE, now, self);

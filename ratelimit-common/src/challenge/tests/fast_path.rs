@@ -39,7 +39,7 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
     let frame = Cursor::new(&packet);
     let judge = |at_ns| {
         let now = Instant::from_nanos(at_ns);
-        world.judge_quickly(SOURCE, frame, now)
+        world.is_spared(SOURCE, frame, now)
     };
     let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
     let answers = [0; 4].map(|_| world.ask(53, true, START));
@@ -47,9 +47,9 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
     world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
     for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
         let (at_ns, until_ns) = (START + at_ns, START + until_ns);
-        assert_eq!(judge(at_ns), None, "nobody has looked for it");
+        assert!(!judge(at_ns), "nobody has looked for it");
         assert_eq!(world.ask(53, true, at_ns), Effect::Unasked);
-        assert_eq!(judge(at_ns), Some(Effect::Unasked));
+        assert!(judge(at_ns));
         assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
     }
 }
@@ -60,13 +60,13 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
     let world = querying_at([53, 0], many, few);
     let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || world.judge_quickly(SOURCE, frame, now);
-    assert_eq!(quick(), None);
+    let quick = || world.is_spared(SOURCE, frame, now);
+    assert!(!quick());
     assert_eq!(world.judge_at_length(SOURCE, frame, now), Effect::Unasked);
-    assert_eq!(quick(), Some(Effect::Unasked));
+    assert!(quick());
     let answers = [0; 4].map(|_| world.ask(53, true, START));
     assert_eq!(answers[2..], [Effect::Unasked, Effect::Challenged]);
-    assert_eq!(quick(), None);
+    assert!(!quick());
     assert_eq!(
         world.judge_at_length(SOURCE, frame, now),
         Effect::Challenged
@@ -80,16 +80,16 @@ fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
     let world = world.by(|rules| rules.preferring_verified(true));
     let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || world.judge_quickly(SOURCE, frame, now);
-    assert_eq!(quick(), None);
+    let quick = || world.is_spared(SOURCE, frame, now);
+    assert!(!quick());
     assert_eq!(world.ask(53, true, START), Effect::Unasked);
-    assert_eq!(quick(), Some(Effect::Unasked));
+    assert!(quick());
     let other = Ipv4::new([192, 0, 2, 2]);
     let answers = [0; 2].map(|_| world.judge(other, SYN, 7, START));
     assert_eq!(answers, [Effect::Unasked, Effect::Challenged]);
-    assert_eq!(quick(), None);
+    assert!(!quick());
     assert_eq!(world.ask(53, true, START), Effect::Unverified);
-    assert_eq!(quick(), None);
+    assert!(!quick());
 }
 
 #[test]
@@ -100,21 +100,20 @@ fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects
     let judge = |source, port| {
         let packet = packet(source, 6, &tcp_to(port, SYN, 7));
         let frame = Cursor::new(&packet);
-        let quickly = world.judge_quickly(source, frame, now);
-        if quickly.is_none() {
+        let is_spared = world.is_spared(source, frame, now);
+        if !is_spared {
             world.judge_at_length(source, frame, now);
         }
-        quickly
+        is_spared
     };
     let answers = [0; 4].map(|_| world.ask(53, true, START));
     assert_eq!(answers[3], Effect::Challenged);
     let [verified, other] = [3, 2].map(|host| Ipv4::new([192, 0, 2, host]));
     world.verify(&verified, Verified::here(Instant::from_nanos(2 * START)));
-    assert_eq!(judge(other, 80), None);
+    assert!(!judge(other, 80));
     for port in [53, 80, 80] {
-        let outcome = (port == 80).then_some(Effect::Unasked);
-        assert_eq!(judge(verified, port), outcome, "{port}");
-        assert_eq!(judge(other, 80), Some(Effect::Unasked));
+        assert_eq!(judge(verified, port), port == 80, "{port}");
+        assert!(judge(other, 80));
     }
 }
 
@@ -126,18 +125,23 @@ fn a_cpu_that_knows_that_no_source_is_challenged_looks_again_after_a_millisecond
     let frame = Cursor::new(&packet);
     let judge = |after_ns| {
         let now = Instant::from_nanos(START + after_ns);
-        world.judge_quickly(SOURCE, frame, now)
+        let is_spared = world.is_spared(SOURCE, frame, now);
+        if !is_spared {
+            world.judge_at_length(SOURCE, frame, now);
+        }
+        is_spared
     };
-    assert_eq!(judge(0), Some(Effect::Unasked));
+    assert!(!judge(0), "nobody has looked");
+    assert!(judge(0));
     // Another CPU turns the challenge on.
     let ends = Instant::from_nanos(START + SECOND);
     world.set_until(Asked::Connections, ends);
-    assert_eq!(judge(MILLISECOND - 1), Some(Effect::Unasked));
-    assert_eq!(judge(MILLISECOND), None);
+    assert!(judge(MILLISECOND - 1));
+    assert!(!judge(MILLISECOND));
     // A source known as verified is not looked up.
     world.verify(&SOURCE, Verified::here(ends));
     assert!(world.is_verified(&SOURCE, Instant::from_nanos(START)));
-    assert_eq!(judge(MILLISECOND), Some(Effect::Unasked));
+    assert!(judge(MILLISECOND));
 }
 
 #[test]
@@ -147,8 +151,10 @@ fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
     let judge = |flags| {
         let packet = packet(SOURCE, 6, &tcp(flags, TAKEN));
         let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-        let quickly = world.judge_quickly(SOURCE, frame, now);
-        quickly.unwrap_or_else(|| world.judge_at_length(SOURCE, frame, now))
+        if world.is_spared(SOURCE, frame, now) {
+            return Effect::Unasked;
+        }
+        world.judge_at_length(SOURCE, frame, now)
     };
     assert_eq!(judge(ACK), Effect::Unasked);
     world.set_until(Asked::Connections, Instant::from_nanos(START + SECOND));
@@ -164,9 +170,8 @@ fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() 
     for flags in 0..=u8::MAX {
         let packet = packet(SOURCE, 6, &tcp(flags, 7));
         let frame = Cursor::new(&packet);
-        let outcome = world.judge_quickly(SOURCE, frame, now);
         let is_asked = flags & (SYN | ACK | RST | FIN) == SYN || flags & RST != 0;
-        assert_eq!(outcome.is_none(), is_asked, "{flags:#x}");
+        assert_eq!(!world.is_spared(SOURCE, frame, now), is_asked, "{flags:#x}");
     }
 }
 
@@ -272,8 +277,11 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let answer = quick.judge_quickly(source, frame, now);
-            let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
+            let answer = if quick.is_spared(source, frame, now) {
+                Effect::Unasked
+            } else {
+                quick.judge_at_length(source, frame, now)
+            };
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
         }
