@@ -115,15 +115,13 @@ pub fn check_log<A: FamilyMaps>(
     index: usize,
     at: Instant,
 ) -> Outcome {
-    check_log_at(limit, source, log_place(scope, index), at)
+    check_log_of_key(limit, &log_key(source, scope, index), at)
 }
 
 subprogram! {
-    fn check_log_at[check_log_v4, check_log_v6]<A>(
-        limit: &Limit, source: &A, place: u64, at: Instant
-    ) -> Outcome {
+    fn check_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::check_log(log, &MapLog(&log_key(source, place)), 0, at),
+            Some(log) => charge::check_log(log, &MapLog(key), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
@@ -138,27 +136,19 @@ pub fn charge_log<A: FamilyMaps>(
     index: usize,
     at: Instant,
 ) -> Outcome {
-    charge_log_at(limit, source, log_place(scope, index), at)
+    charge_log_of_key(limit, &log_key(source, scope, index), at)
 }
 
 subprogram! {
-    fn charge_log_at[charge_log_v4, charge_log_v6]<A>(
-        limit: &Limit, source: &A, place: u64, at: Instant
-    ) -> Outcome {
+    fn charge_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::charge_log(log, &MapLog(&log_key(source, place)), 0, at),
+            Some(log) => charge::charge_log(log, &MapLog(key), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
 }
 
-/// The scope and the limit of a sliding log, in one argument.
 #[inline(always)]
-fn log_place(scope: u32, index: usize) -> u64 {
-    (index as u64) << 32 | u64::from(scope)
-}
-
-#[inline(always)]
-fn log_key<A: FamilyMaps>(address: &A, place: u64) -> LogKey {
-    LogKey::new(&SourceKey::new(*address, place as u32)).of_limit((place >> 32) as u32)
+fn log_key<A: FamilyMaps>(address: &A, scope: u32, index: usize) -> LogKey {
+    LogKey::new(&SourceKey::new(*address, scope)).of_limit(index as u32)
 }

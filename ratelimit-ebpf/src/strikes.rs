@@ -29,7 +29,7 @@ subprogram! {
     ) -> bool {
         policy.ban().is_some_and(|rule| {
             let word = find(&on_stack(source));
-            word.is_some_and(|word| rule.confirm(&MapWord(word), is_connected, at))
+            word.is_some_and(|word| confirm_word(rule, MapWord(word), is_connected, at))
         })
     }
 }
@@ -70,7 +70,21 @@ impl StrikeBits {
 /// due.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
-    find(source).is_some_and(|word| rule.strike(&MapWord(word), now))
+    find(source).is_some_and(|word| strike_word(rule, MapWord(word), now))
+}
+
+subprogram! {
+    /// [`BanRule::strike`], whatever the family: the verifier follows each turn of its loop.
+    fn strike_word(rule: &BanRule, word: MapWord, now: Instant) -> bool {
+        rule.strike(&word, now)
+    }
+}
+
+subprogram! {
+    /// [`BanRule::confirm`] likewise.
+    fn confirm_word(rule: &BanRule, word: MapWord, is_connected: bool, now: Instant) -> bool {
+        rule.confirm(&word, is_connected, now)
+    }
 }
 
 /// The strikes of a source, which are made where it has none; `None` where there is no room.
