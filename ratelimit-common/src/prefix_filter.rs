@@ -155,20 +155,6 @@ impl Levels {
     }
 }
 
-/// Calls [`Level::longest_match`], possibly as a subprogram. A closure is inlined whatever its
-/// size.
-pub trait InLevel<T> {
-    /// The result for the longest prefix of the level.
-    fn longest_match(&self, level: Level, word: u64) -> Option<T>;
-}
-
-impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
-    #[inline(always)]
-    fn longest_match(&self, level: Level, word: u64) -> Option<T> {
-        self(level, word)
-    }
-}
-
 /// Whether the first word that [`longest_match`] reads says that there is no prefix around
 /// `address`.
 #[inline(always)]
@@ -182,7 +168,7 @@ pub fn is_free<A: Address>(address: A, word: impl Fn(u32) -> u64) -> bool {
 pub fn longest_match<A: Address, T>(
     address: A,
     word: impl Fn(u32) -> u64,
-    in_level: &impl InLevel<T>,
+    in_level: &impl Fn(Level, u64) -> Option<T>,
 ) -> Option<T> {
     let Levels {
         narrowest,
@@ -226,10 +212,10 @@ fn search<A: Address, T>(
     level: Level,
     word: u64,
     address: A,
-    in_level: &impl InLevel<T>,
+    in_level: &impl Fn(Level, u64) -> Option<T>,
 ) -> Option<T> {
     if level.may_match(word, address) {
-        in_level.longest_match(level, word)
+        in_level(level, word)
     } else {
         None
     }

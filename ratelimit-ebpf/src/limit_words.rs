@@ -13,6 +13,7 @@ use crate::{
     map_words::{MapLog, MapWord, RecordWords, record_words},
     maps::FamilyMaps,
     steps::MapSteps,
+    subprogram::on_stack,
 };
 
 /// [`charge::charge_words`]. Only where another CPU was faster it takes a further call.
@@ -121,7 +122,7 @@ pub fn check_log<A: FamilyMaps>(
 subprogram! {
     fn check_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::check_log(log, &MapLog(key), 0, at),
+            Some(log) => charge::check_log(log, &MapLog(&on_stack(key)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
@@ -142,7 +143,7 @@ pub fn charge_log<A: FamilyMaps>(
 subprogram! {
     fn charge_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::charge_log(log, &MapLog(key), 0, at),
+            Some(log) => charge::charge_log(log, &MapLog(&on_stack(key)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }

@@ -11,7 +11,7 @@ use ratelimit_common::{
     },
     of_cpu::OfCpu,
     parse::network,
-    prefix_filter::{self, InLevel, Level},
+    prefix_filter::{self, Level},
 };
 
 use crate::{
@@ -47,53 +47,38 @@ pub fn listed<A: FamilyMaps>(
     {
         return answer;
     }
-    let lists = Lists {
-        address,
-        now,
-        about: state << 1 | generation as u64,
-    };
-    prefix_filter::longest_match(address, word, &lists).unwrap_or_default()
-}
-
-/// The lists as they are asked about one address.
-struct Lists<A> {
-    address: A,
-    now: Instant,
-    /// The generation, and above it the number of the lists' state.
-    about: u64,
-}
-
-impl<A: FamilyMaps> InLevel<Listed> for Lists<A> {
-    /// In a subprogram of its own: the verifier follows its loop once.
-    #[inline(always)]
-    fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
+    let about = state << 1 | generation as u64;
+    let in_level = |level: Level, word| {
         // A copy, because a value passed to a subprogram by reference is placed on the stack where
         // it is created.
-        let address = self.address;
-        let lengths = level.lengths_to_bits();
-        let listed = listed_by_level(&address, word, lengths, self.now, self.about);
+        let address = address;
+        let listed = listed_by_level(&address, word, level.lengths_to_bits(), now, about);
         Some(listed).filter(|listed| listed.is_found())
-    }
+    };
+    prefix_filter::longest_match(address, word, &in_level).unwrap_or_default()
 }
 
 subprogram! {
-    /// Replaces `answer` by that of the longest prefix of a level around an address, if there is
-    /// one. A subprogram, as the verifier follows each turn of its loop.
-    fn find_in_level[find_in_level_v4, find_in_level_v6]<A>(
-        address: &A, word: u64, level: u64, generation: Generation, answer: &mut Answer
-    ) {
-        let entry = Level::of_lengths(level).longest_match(word, *address, |front, length| {
-            // While user space changes the lists, the found element may be removed and reused for
-            // another prefix before it is copied: then one packet is judged by that entry, or by a
-            // mixture of two. The state is odd during the change and a new one after it, so the
-            // result is used for no other packet.
-            // SAFETY: the memory of an element remains one of its map until the end of the RCU
-            // section, which outlasts the program, and its words are valid for any bits.
-            unsafe { A::LISTS.get(PrefixKey::new(front, length)) }
-        });
-        if let Some(entry) = entry {
-            *answer = Answer::of(*entry.of(generation));
-        }
+    /// Replaces `answer` by that of the prefix of a length around an address, if there is one. A
+    /// subprogram, as the verifier would follow it once for each length.
+    fn find_prefix[find_prefix_v4, find_prefix_v6]<A>(
+        address: &A, word: u64, level: u64, about: u64, answer: &mut Answer
+    ) -> bool {
+        let (length, generation) = ((about >> 1) as u8, Generation::from_number(about & 1));
+        let Some(front) = Level::of_lengths(level).candidate(word, *address, length) else {
+            return false;
+        };
+        // While user space changes the lists, the found element may be removed and reused for
+        // another prefix before it is copied: then one packet is judged by that entry, or by a
+        // mixture of two. The state is odd during the change and a new one after it, so the result
+        // is used for no other packet.
+        // SAFETY: the memory of an element remains one of its map until the end of the RCU section,
+        // which outlasts the program, and its words are valid for any bits.
+        let Some(entry) = (unsafe { A::LISTS.get(PrefixKey::new(front, length)) }) else {
+            return false;
+        };
+        *answer = Answer::of(*entry.of(generation));
+        true
     }
 }
 
@@ -192,7 +177,10 @@ subprogram! {
         let answer = answer.unwrap_or_else(|| {
             // Copied: to write zeros, the compiler would call a loop over bytes.
             let mut answer = *maps::empty::<Answer>();
-            find_in_level(&address, word, level, generation, &mut answer);
+            let _ = Level::of_lengths(level).longest_match::<A, _>(word, |length| {
+                let about = u64::from(length) << 1 | generation as u64;
+                find_prefix(&address, word, level, about, &mut answer).then_some(())
+            });
             if lookup_cache::is_kept(now)
                 && let Some(slot) = slot
             {

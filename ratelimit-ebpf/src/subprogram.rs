@@ -120,7 +120,7 @@ mod passed;
 
 use core::{arch::asm, ptr};
 
-use ratelimit_common::{Address, Arrival, ClassSet, Instant, Settings};
+use ratelimit_common::{Arrival, ClassSet, Instant, Settings};
 
 pub use self::passed::Passed;
 
@@ -213,11 +213,11 @@ pub fn without_bounds(mut number: u64, time: Instant) -> u64 {
     number
 }
 
-/// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an
+/// A key on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an
 /// argument.
 #[inline(always)]
-pub fn on_stack<A: Address>(source: &A) -> A {
+pub fn on_stack<K: Copy>(key: &K) -> K {
     // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was
     // copied instead of the copy.
-    unsafe { ptr::from_ref(source).read_volatile() }
+    unsafe { ptr::from_ref(key).read_volatile() }
 }

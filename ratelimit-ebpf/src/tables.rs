@@ -354,9 +354,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         let state = unsafe { MapChallenge::new(settings, self.context, of_cpu) };
         let frame = || frame::whole_by_context(self.context);
         // Packets inside a tunnel do not count for the challenge.
-        if self.inner == Inner::NONE
-            && is_spared(source, frame, flow, settings, now, &state)
-        {
+        if self.inner == Inner::NONE && is_spared(source, frame, flow, settings, now, &state) {
             return Effect::Unasked;
         }
         core::hint::cold_path();

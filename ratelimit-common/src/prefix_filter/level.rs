@@ -114,14 +114,13 @@ impl Level {
         word & self.length_bits() != 0 && word & network == network
     }
 
-    /// The longest of the level's prefixes around `address` that `lookup` knows, where `word` is
-    /// that of the address.
+    /// The result of `lookup` for the longest prefix that has one, where `word` is that of the
+    /// address. It is asked about lengths that have a prefix somewhere.
     #[inline(always)]
     pub fn longest_match<A: Address, T>(
         self,
         word: u64,
-        address: A,
-        lookup: impl Fn(A, u8) -> Option<T>,
+        mut lookup: impl FnMut(u8) -> Option<T>,
     ) -> Option<T> {
         let mut lengths = word & self.length_bits();
         // No level has more than the wide one.
@@ -131,15 +130,19 @@ impl Level {
             }
             let length = self.longest_of(lengths);
             lengths &= lengths.wrapping_sub(1);
-            let front = address.prefix(length);
-            let prefix = self.prefix_bits(front, length);
-            if word & prefix == prefix
-                && let Some(found) = lookup(front, length)
-            {
+            if let Some(found) = lookup(length) {
                 return Some(found);
             }
         }
         None
+    }
+
+    /// The prefix of `length` around `address`, if `word` may know it.
+    #[inline(always)]
+    pub fn candidate<A: Address>(self, word: u64, address: A, length: u8) -> Option<A> {
+        let front = address.prefix(length);
+        let bits = self.prefix_bits(front, length);
+        (word & bits == bits).then_some(front)
     }
 
     /// The part of `address` that [`longest_match`](Self::longest_match) depends on: its prefix of
@@ -156,13 +159,14 @@ impl Level {
         u32::from(self.longest).wrapping_sub(lengths.trailing_zeros()) as u8
     }
 
-    /// The input of [`longest_match`](Self::longest_match) about the level, in one word.
+    /// What [`candidate`](Self::candidate) and [`longest_match`](Self::longest_match) depend on, in
+    /// 24 bits.
     #[inline(always)]
     pub const fn lengths_to_bits(self) -> u64 {
         (self.networks as u64) << 16 | (self.longest as u64) << 8 | self.lengths as u64
     }
 
-    /// A level for [`longest_match`](Self::longest_match) alone.
+    /// A level for these alone.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a byte each")]
     pub const fn of_lengths(bits: u64) -> Self {

@@ -167,9 +167,11 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     /// The entry of the longest prefix that matches.
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
         let word = |index: u32| self.prefix_filter[index as usize];
-        let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
         prefix_filter::longest_match(address, word, &|level: Level, word| {
-            level.longest_match(word, address, lookup)
+            level.longest_match::<A, _>(word, |length| {
+                let front = level.candidate(word, address, length)?;
+                self.lists.get(&PrefixKey::new(front, length)).copied()
+            })
         })
     }
 
