@@ -1,0 +1,141 @@
+//! Texts that are no list, and lists that would be misread.
+
+use super::*;
+
+#[test]
+fn what_is_no_list_is_named() {
+    for (bytes, expected) in [
+        (
+            &b"404: Not Found"[..],
+            "is what a server says: `404: Not Found`",
+        ),
+        (
+            b"HTTP/1.1 403 Forbidden\r\n",
+            "is what a server says: `HTTP/1.1 403 Forbidden`",
+        ),
+        (
+            b"error code: 1020",
+            "is what a server says: `error code: 1020`",
+        ),
+        (
+            b"Too many requests, slow down\n",
+            "is what a server says: `Too many requests, slow \
+                                             down`",
+        ),
+        (
+            b"{\"message\":\"API rate limit exceeded\"}",
+            "is what a server says: `API rate limit \
+                                                        exceeded`",
+        ),
+        (
+            b"{\"errors\":[{\"detail\":\"Authentication failed.\",\"status\":401}]}",
+            "is what a server says: `Authentication failed.`",
+        ),
+        (
+            b"<?xml version=\"1.0\"?>\n\
+           <Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+            "is what a server says: `Access Denied`",
+        ),
+        (
+            b"\0\0\x01\xab\xcd\xefMaxMind.com\xe9[binary_format",
+            "is a database of MaxMind (mmdb)",
+        ),
+        (b"BZh91AY&SY", "is compressed (bzip2)"),
+        (b"SQLite format 3\0", "is a database of SQLite"),
+        (b"\x01\x02\0\x03", "is no text"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "is a pointer of Git LFS",
+        ),
+        (
+            "╭────╮\n\
+          │ ID │ Source │ Scope:Value │ Reason │\n"
+                .as_bytes(),
+            "is the table that cscli shows to people",
+        ),
+        (
+            b"+----+\n\
+           | ID | SOURCE | SCOPE:VALUE | REASON |\n",
+            "is the table that cscli shows to people",
+        ),
+        (b"1\09\0", "is UTF-16"),
+        (b"{\\rtf1\\ansi 192.0.2.1", "is RTF"),
+        (b"PK\x03\x04\x14\0[Content_Types].xml", "is a workbook"),
+        (
+            b"Status\n\
+           |- Number of jail:\t1\n\
+           `- Jail list:\tsshd\n",
+            "is the list of fail2ban's jails",
+        ),
+        (b"0.0.0.0 ads.example.net\n", "is a hosts file"),
+    ] {
+        let error = read_bytes(bytes, Vetting::default()).unwrap_err();
+        assert!(
+            error.error.starts_with(&format!("list: {expected}")),
+            "{}",
+            error.error
+        );
+    }
+}
+
+/// Each line of 60 characters is a hundred prefixes.
+#[test]
+fn more_entries_than_there_is_room_for_are_refused_while_they_are_read() {
+    let line = "2001:db8:1::1-2001:db8:1:ffff:ffff:ffff:ffff:fffe\n";
+    let error = read_text(&line.repeat(14_000)).unwrap_err();
+    assert_eq!(
+        error.error,
+        "list: it has more than 2097152 entries, the maximum"
+    );
+}
+
+#[test]
+fn what_would_be_lost_or_banned_by_mistake_is_refused() {
+    for (text, expected) in [
+        (
+            r#"[{"address":"192.0.2.0","mask":24}]"#,
+            "the key `mask` has the lengths of `address`",
+        ),
+        (
+            r#"[{"start":"192.0.2.0","end":"192.0.2.9"}]"#,
+            "ranges are not read from JSON",
+        ),
+        (
+            r#"[{"ip":"192.0.2.1","mode":"block"},{"ip":"192.0.2.2","mode":"whitelist"}]"#,
+            "some of these are let through: `mode` is `whitelist`",
+        ),
+        (
+            r#"{"blacklist":["192.0.2.1"],"whitelist":["192.0.2.2"]}"#,
+            "several keys have addresses: `blacklist, whitelist`",
+        ),
+        (
+            "rule remoteip=192.0.2.1,192.0.2.2\n",
+            "`rule` is not an address",
+        ),
+        (
+            "a=192.0.2.1,192.0.2.2,x\nb=192.0.2.3,192.0.2.4,y\n",
+            "the columns 1 and 2 both have",
+        ),
+        (
+            "-A INPUT -s 192.0.2.1 -j DROP\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        (
+            "deny 192.0.2.1;\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        (
+            "block in from 192.0.2.1\n192.0.2.2\n",
+            "this address is not part of a rule",
+        ),
+        ("Connect:192.0.2.1 OK\n", "`OK` is not an address"),
+        ("1,b,c\n2,d,e\n", "no column has addresses"),
+        (
+            "S>* 192.0.2.0/24 [1/0] unreachable\n",
+            "`S>*` is not an address",
+        ),
+    ] {
+        let bad = read_text(text).unwrap().bad.to_string();
+        assert!(bad.contains(expected), "{text}\n{bad}");
+    }
+}
