@@ -112,10 +112,12 @@ Formats, recognized by content:
   one address, prefix or range (192.0.2.1-192.0.2.9) per line, comments after #, ; or //
   FireHOL netset; Spamhaus DROP, text and JSON; IPsum; P2P ranges (.p2p, .dat)
   CSV with a column of addresses; any JSON, such as that of AWS, GitHub or AbuseIPDB
-  ipset save, ipset list, files for ipset restore; XML of ipset and firewalld
+  ipset save, ipset list, files for ipset restore; XML of ipset, firewalld and pfSense
   nft list set, nft -j list set, files for nft -f
   iptables-save, iptables -S and -L -n; ufw status; MikroTik export; pf.conf; hosts.deny
+  FortiGate addresses; netsh rules; acl of BIND and Varnish; tables of Postfix
   deny of nginx and Apache; rules of Suricata, Cisco and HAProxy; blackhole routes
+  groups and prefix lists of Cisco, Juniper, VyOS and Palo Alto
   cscli decisions list -o raw, -o json; files for cscli decisions import
   fail2ban-client banned, status JAIL, get JAIL banip --with-time
   JSON lines of rlctl export: prefix, action, until, reason, author, since, origin";

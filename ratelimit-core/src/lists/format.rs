@@ -21,8 +21,8 @@ pub enum Format {
     /// The output of `ipset save` and `ipset list`, and the input of `ipset restore`.
     #[strum(to_string = "ipset save")]
     Ipset,
-    /// The output of `ipset -o xml`, also used by firewalld.
-    #[strum(to_string = "XML of ipset or firewalld")]
+    /// The output of `ipset -o xml`, also used by firewalld, and aliases of pfSense and `OPNsense`.
+    #[strum(to_string = "XML of ipset, firewalld or pfSense")]
     IpsetXml,
     /// The output of `nft list set`, and the input of `nft -f`.
     #[strum(to_string = "nft")]
@@ -68,6 +68,12 @@ pub enum Format {
     /// `pf.conf`.
     #[strum(to_string = "pf")]
     Pf,
+    /// `acl` of BIND and Varnish, `prefix-list` of Junos, and groups of `VyOS`.
+    #[strum(to_string = "list in braces")]
+    Blocks,
+    /// `config firewall address`.
+    #[strum(to_string = "FortiGate")]
+    FortiGate,
     /// Lines of other tools that drop: Suricata, Cisco, `HAProxy`, routes, Tor's exits.
     #[strum(to_string = "rules")]
     Rules,

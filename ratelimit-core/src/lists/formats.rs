@@ -2,10 +2,12 @@
 //! reader.
 
 mod any_json;
+mod blocks;
 mod crowdsec;
 mod crowdsec_csv;
 mod csv;
 mod fail2ban;
+mod fortigate;
 mod hosts_deny;
 mod ipset;
 mod ipset_xml;
@@ -55,6 +57,9 @@ pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
     if is_json(first) {
         return object(first, text);
     }
+    if let Some(other) = not_a_list::by_shape(first, text) {
+        return Err(other);
+    }
     // A configuration begins with much that says nothing.
     let start = &text[..text.floor_char_boundary(START)];
     let format = lines.find_map(|line| by_line(line, start));
@@ -91,6 +96,8 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
         Format::Ufw => ufw::read(reader),
         Format::MikroTik => mikrotik::read(reader),
         Format::Pf => pf::read(reader),
+        Format::Blocks => blocks::read(reader),
+        Format::FortiGate => fortigate::read(reader),
         Format::Rules => rules::read(reader),
         // It is no text: `geo` reads it.
         Format::Mmdb => {}
@@ -172,7 +179,8 @@ fn by_line(line: &str, text: &str) -> Option<Format> {
         "nft" => return Some(Format::Nft),
         "ipset" => return Some(Format::Ipset),
         "add" | "create" | "flush" | "destroy" | "delete" if is_of_nft => return Some(Format::Nft),
-        "define" if rest.get(1) == Some(&"=") => return Some(Format::Nft),
+        // With a bracket behind it, it is a set of prefixes of BIRD.
+        "define" if rest.get(1) == Some(&"=") && !line.contains('[') => return Some(Format::Nft),
         "elements" if second == "=" => return Some(Format::Nft),
         "table" | "set" if line.ends_with('{') && !second.starts_with('<') => {
             return Some(Format::Nft);
@@ -184,7 +192,9 @@ fn by_line(line: &str, text: &str) -> Option<Format> {
     if address::is_one(whole, true) && !ranges::is_one(line) {
         return Some(of_addresses(line, text));
     }
-    let tests: [(Format, Test); 9] = [
+    let tests: [(Format, Test); 11] = [
+        (Format::Blocks, blocks::is_one),
+        (Format::FortiGate, fortigate::is_one),
         (Format::MikroTik, mikrotik::is_one),
         (Format::Iptables, iptables::is_one),
         (Format::Ufw, ufw::is_one),
@@ -208,6 +218,8 @@ fn by_line(line: &str, text: &str) -> Option<Format> {
         _ if line.starts_with("[{'") || line.starts_with("['") => Some(Format::Fail2ban),
         _ if line.starts_with('<') && text.contains("<ipset") => Some(Format::IpsetXml),
         _ if line.starts_with('<') && text.contains("<source address=") => Some(Format::IpsetXml),
+        _ if line.starts_with('<') && text.contains("sense>") => Some(Format::IpsetXml),
+        _ if line.starts_with("<alias") => Some(Format::IpsetXml),
         _ => None,
     }
 }

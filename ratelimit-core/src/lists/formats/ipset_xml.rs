@@ -1,5 +1,6 @@
 //! Sets as XML: `<elem>` of `ipset -o xml`, and `<entry>` of firewalld, which keeps each set in a
-//! file. Rich rules of its zones are read too: `<rule><source address="192.0.2.1"/><drop/></rule>`.
+//! file. Rich rules of its zones are read too: `<rule><source address="192.0.2.1"/><drop/></rule>`,
+//! and each `<alias>` of pfSense (`<address>`) and `OPNsense` (`<content>`).
 
 use jiff::SignedDuration;
 use quick_xml::{
@@ -7,7 +8,7 @@ use quick_xml::{
     events::{BytesStart, Event},
 };
 
-use super::rule::Rule;
+use super::rule::{Rule, is_name};
 use crate::lists::reader::{Reader, Said};
 
 const COMMAND: &str = "ipset save";
@@ -20,20 +21,32 @@ struct Member {
     comment: String,
 }
 
+/// The alias being read.
+#[derive(Default)]
+struct Alias<'t> {
+    name: String,
+    kind: String,
+    addresses: &'t str,
+    is_disabled: bool,
+}
+
 /// Reads all entries.
 pub fn read(reader: &mut Reader<'_>) {
     let text = reader.text();
     let mut xml = Xml::from_str(text);
     let mut member = Member::default();
     let mut rule: Option<(Rule<'_>, Option<String>)> = None;
-    // The text of the innermost element.
+    let mut alias: Option<Alias<'_>> = None;
+    // The text of the innermost element, and its start.
     let mut inner = String::new();
+    let mut start = 0;
     let mut is_other = false;
     loop {
         let before = place(&xml);
         match xml.read_event() {
             Ok(Event::Start(tag)) => {
                 inner.clear();
+                start = place(&xml);
                 match tag.name().as_ref() {
                     "ipset" => {
                         let name = attribute(&tag, "name").unwrap_or_default();
@@ -42,6 +55,7 @@ pub fn read(reader: &mut Reader<'_>) {
                         is_other = kind.is_some_and(|kind| !is_of_addresses(&kind));
                     }
                     "member" => member = Member::default(),
+                    "alias" => alias = Some(Alias::default()),
                     "rule" => rule = Some((Rule::default(), None)),
                     name => rule_part(name, &tag, &mut rule),
                 }
@@ -51,7 +65,19 @@ pub fn read(reader: &mut Reader<'_>) {
             Ok(Event::End(tag)) => {
                 let value = std::mem::take(&mut inner);
                 let value = value.trim();
+                if let Some(alias) = &mut alias {
+                    match tag.name().as_ref() {
+                        "name" => value.clone_into(&mut alias.name),
+                        "type" => value.clone_into(&mut alias.kind),
+                        "enabled" => alias.is_disabled = value == "0",
+                        "address" | "content" => {
+                            alias.addresses = text.get(start..before).unwrap_or_default();
+                        }
+                        _ => {}
+                    }
+                }
                 match tag.name().as_ref() {
+                    "alias" => take_alias(alias.take().unwrap_or_default(), reader),
                     "type" => is_other = !is_of_addresses(value),
                     // In a member of ipset other elements follow.
                     "elem" => value.clone_into(&mut member.entry),
@@ -141,4 +167,27 @@ fn take(member: &Member, is_other: bool, text: &str, end: usize, reader: &mut Re
     };
     let place = part(text, end, &member.entry).unwrap_or_default();
     reader.take(place, &member.entry, said);
+}
+
+fn take_alias<'t>(alias: Alias<'t>, reader: &mut Reader<'t>) {
+    let Alias {
+        name, addresses, ..
+    } = alias;
+    if alias.is_disabled {
+        return reader.skip("disabled");
+    }
+    if !matches!(alias.kind.as_str(), "host" | "network" | "") {
+        return reader.skip("of a set of another type");
+    }
+    reader
+        .sets
+        .begin(&name, reader.span(addresses), "keep only the alias");
+    for word in addresses.split_whitespace() {
+        if is_name(word) {
+            reader.skip("of a rule with a name");
+        } else {
+            reader.take(word, word, Said::default());
+        }
+    }
+    reader.sets.end();
 }

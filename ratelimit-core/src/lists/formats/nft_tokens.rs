@@ -1,4 +1,5 @@
-//! The words of nft's language: names, texts in quotes, and single signs.
+//! The words of nft's language and others with braces: names, texts in quotes, and single signs.
+//! Comments begin with `#` or `//`, or are in `/* */`.
 
 /// Walks over a text.
 pub struct Tokens<'t> {
@@ -30,10 +31,13 @@ impl<'t> Iterator for Tokens<'t> {
                 self.rest = rest.strip_prefix('\n').unwrap_or(rest);
                 continue;
             }
-            if !self.rest.starts_with('#') {
+            if let Some(comment) = self.rest.strip_prefix("/*") {
+                self.rest = comment.split_once("*/").map_or("", |(_, rest)| rest);
+            } else if self.rest.starts_with('#') || self.rest.starts_with("//") {
+                self.skip_line();
+            } else {
                 break;
             }
-            self.skip_line();
         }
         let first = self.rest.chars().next()?;
         let length = match first {
@@ -69,6 +73,7 @@ mod tests {
             "elements|=|{|10.0.0.1-10.0.0.7|,|\n|192.0.2.1|comment|\"a, b\"|}",
         );
         check("a\"b", "a|\"b");
+        check("a; // x\n/* y\nz */ b /24 /* c", "a|;|\n|b|/24");
         check("", "");
         check("\u{85}x", "\u{85}|x");
     }

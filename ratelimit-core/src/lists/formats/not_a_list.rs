@@ -99,13 +99,32 @@ fn has_mark_of_maxmind(bytes: &[u8]) -> bool {
     end.windows(MARK.len()).any(|window| window == MARK)
 }
 
+/// Recognizes a text that would be taken for one of a format.
+pub fn by_shape(line: &str, text: &str) -> Option<Other> {
+    let other = |what, hint| Some((Cow::Borrowed(what), hint));
+    if is_yaml(line, text) {
+        return other(
+            "is YAML, which is read as JSON",
+            "convert it: yq -o json FILE | rlctl import -",
+        );
+    }
+    if is_of_windows(line) {
+        return other(
+            "is what Windows shows to people",
+            "write the addresses alone: (Get-NetFirewallRule -Action Block -Direction Inbound | \
+             Get-NetFirewallAddressFilter).RemoteAddress",
+        );
+    }
+    None
+}
+
 /// Recognizes a text by its first significant line.
 pub fn by_line(line: &str, text: &str) -> Option<Other> {
     let other = |what, hint| Some((Cow::Borrowed(what), hint));
     let lower = line.to_ascii_lowercase();
     let has = |part: &str| lower.contains(part);
     if line.starts_with('<') {
-        if ["<ipset", "<entry", "<rule"]
+        if ["<ipset", "<entry", "<rule", "<alias"]
             .iter()
             .any(|part| text.contains(part))
         {
@@ -184,6 +203,29 @@ fn is_table_of_crowdsec(line: &str, text: &str) -> bool {
         .unwrap_or(text)
         .to_lowercase();
     is_frame && (start.contains("scope:value") || start.contains("decisions"))
+}
+
+/// `---`, a key without a value before a list or more keys, or an item of a list.
+fn is_yaml(line: &str, text: &str) -> bool {
+    let mut lines = text.lines().skip_while(|it| it.trim() != line).skip(1);
+    let next = lines
+        .find(|next| !next.trim().is_empty())
+        .unwrap_or_default();
+    let is_item = |line: &str| {
+        let item = line.trim_start().strip_prefix("- ").unwrap_or_default();
+        address::is_one(item.trim().trim_matches(['"', '\'']), true)
+    };
+    let is_key = |line: &str| line.strip_suffix(':').is_some_and(|key| !key.contains(' '));
+    line == "---"
+        || line.starts_with("apiVersion: ")
+        || is_item(line)
+        || is_key(line) && (is_item(next) || is_key(next.trim()) && next.starts_with(' '))
+}
+
+/// A rule of netsh, or addresses of PowerShell, of which it leaves out those that have no room.
+fn is_of_windows(line: &str) -> bool {
+    let first = line.split([' ', ':']).next().unwrap_or_default();
+    line.starts_with("Rule Name:") || matches!(first, "LocalAddress" | "RemoteAddress")
 }
 
 /// `0.0.0.0 example.net`

@@ -111,6 +111,24 @@ fn read_line<'t>(
         reader.take(rest, rest, said);
         return Ok(());
     }
+    if let Some(drops) = verdict(second).filter(|_| address::is_one(first, true)) {
+        let words = rest[second.len()..].trim();
+        let said = Said {
+            reason: if comment.is_empty() { words } else { comment },
+            ..said
+        };
+        if drops {
+            reader.take(first, first, said);
+        } else {
+            reader.skip("of a rule that does not drop");
+        }
+        return Ok(());
+    }
+    // `192.0.2.1 0;` of a map: the value of all others is 0, too.
+    if second == "0" && address::is_one(first, true) {
+        reader.skip("with the number 0 behind them");
+        return Ok(());
+    }
     if let Ok(count) = second.parse() {
         let said = Said {
             count: Some(count),
@@ -142,6 +160,15 @@ fn read_line<'t>(
     let shown: String = rest.chars().take(60).collect();
     let message = format!("unexpected `{shown}` after the address");
     Err((rest, Problem::new(message, ONE_A_LINE)))
+}
+
+/// Whether a table of Postfix or Sendmail drops with such a word behind an address.
+fn verdict(word: &str) -> Option<bool> {
+    match word.to_ascii_uppercase().as_str() {
+        "REJECT" | "DISCARD" | "DENY" | "DROP" | "BLOCK" | "ERROR" => Some(true),
+        "OK" | "DUNNO" | "RELAY" | "PERMIT" | "ALLOW" | "ACCEPT" | "PASS" => Some(false),
+        word => word.starts_with("PERMIT_").then_some(false),
+    }
 }
 
 /// Whether a line is a range with spaces in it.

@@ -12,6 +12,10 @@
 //! ip prefix-list BAD seq 5 permit 192.0.2.0/24                             Cisco, FRR, bgpq4
 //! set policy-options prefix-list BAD 192.0.2.0/24                          Juniper, VyOS
 //! network-object host 192.0.2.1                                            Cisco
+//! 10 host 192.0.2.1                                                        Cisco, in a group
+//! set firewall group network-group BAD network '192.0.2.0/24'              VyOS
+//! set address BAD ip-netmask 192.0.2.0/24                                  Palo Alto
+//! netsh advfirewall firewall add rule dir=in action=block remoteip=192.0.2.1 Windows
 //! access-control: 192.0.2.0/24 refuse                                      unbound
 //! add 100 deny ip from 192.0.2.1 to any                                    ipfw
 //! ExitAddress 192.0.2.1 2026-11-27 16:00:00                                Tor
@@ -20,8 +24,8 @@
 use std::net::Ipv4Addr;
 
 use super::{
-    rule::{Rule, is_like_an_address},
-    words::{command, uncommented, words},
+    rule::{Rule, is_like_an_address, is_name},
+    words::{command, uncommented, unquoted, words},
 };
 use crate::lists::{
     address,
@@ -36,29 +40,50 @@ pub fn is_one(line: &str) -> bool {
         ["alert" | "drop" | "reject" | "rejectsrc", ..] => line.contains(" -> "),
         [
             "ExitNode" | "ExitAddress" | "access-list" | "object-group" | "network-object"
-            | "route:" | "route6:" | "inetnum:" | "inet6num:",
+            | "route:" | "route6:" | "inetnum:" | "inet6num:" | "netsh",
             _,
             ..,
         ]
-        | ["ip" | "ipv6", "access-list" | "route" | "prefix-list", ..]
+        | ["object", "network", _]
+        | ["seq", _, "permit" | "deny", _, ..]
+        | [
+            "ip" | "ipv4" | "ipv6",
+            "access-list" | "route" | "prefix-list",
+            ..,
+        ]
         | ["no", "ip" | "ipv6", "prefix-list", ..]
         | ["access-control:", _, _]
         | ["add", _, "deny" | "allow", ..]
-        | ["deny" | "permit", "ip" | "host" | "ipv6" | "any", _, ..]
-        | [_, "deny" | "permit", "ip" | "host" | "ipv6", _, ..]
+        | [
+            "deny" | "permit",
+            "ip" | "host" | "ipv4" | "ipv6" | "any",
+            _,
+            ..,
+        ]
+        | [_, "deny" | "permit", "ip" | "host" | "ipv4" | "ipv6", _, ..]
         | ["acl", _, "src", ..] => true,
         ["deny", source, mask] => typo::masked(source, mask).is_some(),
         ["blackhole" | "unreachable" | "prohibit", source, ..] => is_like_an_address(source),
         ["rule", ..] => line.contains("source address="),
-        ["set", .., source] => is_of_set(line) && is_like_an_address(source),
+        ["set", .., source] => is_of_set(line) && is_like_an_address(source.trim_matches('\'')),
         [_, ..] if allocated(line).is_some() => true,
         _ => false,
     }
 }
 
-/// Whether a command sets a list of Juniper or a group of `VyOS`.
+/// Whether a command sets a list of Juniper, a group of `VyOS` or an address of Palo Alto.
 fn is_of_set(line: &str) -> bool {
-    line.contains(" prefix-list ") || line.contains("-group ")
+    let kinds = [" prefix-list ", "-group ", " ip-netmask ", " ip-range "];
+    kinds.iter().any(|kind| line.contains(kind))
+}
+
+/// Begins the set whose name follows a word that ends in `kind`. Sets with other names may have
+/// good addresses.
+fn begin(words: &[&str], kind: &str, reader: &mut Reader<'_>) {
+    let at = words.iter().position(|word| word.ends_with(kind));
+    if let Some(name) = at.and_then(|at| words.get(at + 1)) {
+        reader.sets.begin(name, reader.span(name), "grep -w");
+    }
 }
 
 /// The family, the first address, and the count or length of what a registry gave away.
@@ -100,6 +125,7 @@ fn read_line(line: &str, reader: &mut Reader<'_>) {
         ("ip" | "ipv6", ["route", rest @ ..]) => cisco_route(rest, reader),
         ("blackhole" | "unreachable" | "prohibit", _) => route(&words, reader),
         ("acl", [_, "src", rest @ ..]) => {
+            begin(&words, "acl", reader);
             let mut rule = Rule {
                 drops: true,
                 ..Rule::default()
@@ -117,18 +143,35 @@ fn read_line(line: &str, reader: &mut Reader<'_>) {
         (
             "ip" | "ipv6",
             ["prefix-list", _, "seq", _, rest @ ..] | ["prefix-list", _, rest @ ..],
-        ) => match rest {
-            ["permit", source, ..] => reader.take(source, source, Said::default()),
-            _ => reader.skip("of a rule that does not drop"),
-        },
-        ("set", [.., source]) if is_of_set(line) => reader.take(source, source, Said::default()),
-        ("network-object", ["host", source] | [source]) => {
-            reader.take(source, source, Said::default());
+        ) => {
+            begin(&words, "prefix-list", reader);
+            listed(rest, reader);
         }
-        ("network-object", [source, mask]) => {
-            let network = typo::masked(source, mask).map(|it| it.to_string());
-            reader.take(line, network.as_deref().unwrap_or(line), Said::default());
+        ("seq", [_, rest @ ..]) => listed(rest, reader),
+        ("set", [.., "action", "deny" | "'deny'"]) if is_of_set(line) => {
+            let hint = "take its prefix out, and let it through: rlctl allow add";
+            reader.bad(line, "this rule is an exception from the list", hint);
         }
+        ("set", [.., source]) if is_of_set(line) => {
+            begin(&words, "prefix-list", reader);
+            begin(&words, "-group", reader);
+            let source = source.trim_matches('\'');
+            if is_name(source) {
+                reader.skip("of a rule with a name");
+            } else {
+                reader.take(source, source, Said::default());
+            }
+        }
+        ("delete" | "deactivate", [.., source]) if is_of_set(line) => {
+            let source = source.trim_matches('\'');
+            reader.take_off(source, source);
+        }
+        ("object-group", ["network", ..] | ["ip", "address", ..]) => {
+            let name = words.get(words.len() - 1..).unwrap_or_default();
+            begin(&[&["object-group"], name].concat(), "object-group", reader);
+        }
+        ("network-object", rest) => object(rest, line, reader),
+        ("netsh", rest) => netsh(rest, reader),
         ("access-control:", [source, action]) => {
             let mut rule = Rule {
                 drops: action.starts_with("deny") || action.starts_with("refuse"),
@@ -138,9 +181,57 @@ fn read_line(line: &str, reader: &mut Reader<'_>) {
             rule.take(reader);
         }
         ("add", [_, rest @ ..]) => ipfw(rest, reader),
-        _ if words.iter().any(|word| address::is_one(word, true)) => reader.skip("of another line"),
+        // A line of a group, whose number Nexus writes in front.
+        (number, rest) if number.parse::<u32>().is_ok() => object(rest, line, reader),
+        _ => object(&words, line, reader),
+    }
+}
+
+/// A member of a group of Cisco: `host 192.0.2.1`, `range 192.0.2.1 192.0.2.9`,
+/// `[subnet] 192.0.2.0 255.255.255.0`, `192.0.2.0/24`
+fn object(words: &[&str], line: &str, reader: &mut Reader<'_>) {
+    let said = Said::default();
+    match words {
+        ["host", source] => reader.take(source, source, said),
+        ["range", first, last] => reader.take(line, &format!("{first}-{last}"), said),
+        ["subnet", network, mask] | [network, mask] if typo::masked(network, mask).is_some() => {
+            let masked = typo::masked(network, mask).map(|prefix| prefix.to_string());
+            reader.take(network, &masked.unwrap_or_default(), said);
+        }
+        [source] if address::is_one(source, true) => reader.take(source, source, said),
+        ["subnet", source] => reader.take(source, source, said),
+        words if words.iter().any(|word| address::is_one(word, true)) => {
+            reader.skip("of another line");
+        }
         _ => {}
     }
+}
+
+/// `permit 192.0.2.0/24 [le 32]` of a prefix list, whose other lines are exceptions from it.
+fn listed(words: &[&str], reader: &mut Reader<'_>) {
+    match words {
+        ["permit", source, ..] => reader.take(source, source, Said::default()),
+        ["deny", ..] => reader.skip("of a rule that does not drop"),
+        _ => {}
+    }
+}
+
+/// `advfirewall firewall add rule name="why" dir=in action=block remoteip=192.0.2.1,192.0.2.2`
+fn netsh(words: &[&str], reader: &mut Reader<'_>) {
+    let mut rule = Rule::default();
+    let mut direction = "";
+    for (key, value) in words.iter().filter_map(|word| word.split_once('=')) {
+        match key {
+            "name" => rule.reason = unquoted(value).into_owned(),
+            "dir" => direction = value,
+            "action" => rule.drops = value == "block",
+            "remoteip" => rule.add(value.trim_matches('"')),
+            "enable" | "description" | "profile" => {}
+            _ => rule.has_conditions |= value != "any",
+        }
+    }
+    rule.has_conditions |= direction != "in";
+    rule.take(reader);
 }
 
 /// `ipv4` with a number of addresses, or `ipv6` with the length of a prefix. A summary has `*`.
@@ -217,7 +308,7 @@ fn cisco(words: &[&str], reader: &mut Reader<'_>) {
     };
     if words
         .next_if(|word| !is_like_an_address(word) && !matches!(*word, "host" | "any"))
-        .is_some_and(|protocol| !matches!(protocol, "ip" | "ipv6"))
+        .is_some_and(|protocol| !matches!(protocol, "ip" | "ipv4" | "ipv6"))
     {
         rule.has_conditions = true;
     }

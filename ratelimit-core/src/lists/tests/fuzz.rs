@@ -75,7 +75,7 @@ proptest! {
     }
 }
 
-const WORDS: [&str; 58] = [
+const WORDS: [&str; 66] = [
     "add ",
     "create ",
     "set ",
@@ -134,6 +134,14 @@ const WORDS: [&str; 58] = [
     " -> ",
     "0.0.0.255 ",
     "\u{200b}",
+    "acl a {",
+    "!",
+    "\"/24;",
+    "set subnet ",
+    "set start-ip ",
+    "<alias><address>",
+    "{\"start\":\"",
+    "\",\"end\":\"",
 ];
 
 fn check(bytes: &[u8]) {

@@ -1,5 +1,6 @@
 //! Lists of every kind that operators have: as the tools write them, with other addresses and cut.
 
+mod blocks;
 mod firewalls;
 mod json;
 mod plain;
@@ -29,3 +30,13 @@ const CONDITIONS: &str = "of a rule with other conditions";
 const NO_DROP: &str = "of a rule that does not drop";
 const NO_SOURCE: &str = "of a rule without a source";
 const OTHER: &str = "of no address but something else";
+const NAME: &str = "of a rule with a name";
+
+/// A text is refused, or one of its lines.
+fn refuse(text: &str, expected: &str) {
+    let problems = match read_text(text) {
+        Ok(reading) => reading.bad.to_string(),
+        Err(NoList { error, hint }) => format!("{error}; {hint}"),
+    };
+    assert!(problems.contains(expected), "{text}\n{problems}");
+}

@@ -105,3 +105,78 @@ fn sources_that_firewalls_drop_are_read() {
         &[(NO_DROP, 1), (CONDITIONS, 1)],
     );
 }
+
+#[test]
+fn addresses_of_a_fortigate_are_read() {
+    check(
+        "config system interface\n edit \"port1\"\n  set ip 203.0.113.1 255.255.255.0\n next\nend\n\
+         config firewall address\n edit \"a b\"\n  set subnet 192.0.2.0 255.255.255.0\n next\n \
+         edit \"c\"\n  set type iprange\n  set start-ip 198.51.100.4\n  \
+         set end-ip 198.51.100.7\n next\n edit \"d\"\n  set fqdn \"a.example\"\n next\nend\n\
+         config firewall address6\n edit \"e\"\n  set ip6 2001:db8::/32\n next\nend\n",
+        Format::FortiGate,
+        "192.0.2.0/24 a b\n198.51.100.4/30 c\n2001:db8::/32 e",
+        &[(NAME, 1), ("of another line", 1)],
+    );
+    refuse(
+        " edit \"a\"\n  set start-ip 192.0.2.1\n next\n",
+        "list:2:16: the end of this range is missing",
+    );
+    refuse(
+        "config firewall address\n  set subnet 192.0.2.0 255.0.255.0\n",
+        "list:2:14: `192.0.2.0/255.0.255.0` is not an address",
+    );
+}
+
+#[test]
+fn aliases_of_pfsense_and_opnsense_are_read() {
+    check(
+        "<?xml version=\"1.0\"?>\n<pfsense>\n\
+         <interfaces><wan><ipaddr>203.0.113.1</ipaddr></wan></interfaces>\n\
+         <aliases>\n<alias><name>ports</name><type>port</type><address>80</address></alias>\n\
+         <alias>\n<name>bad</name>\n<type>network</type>\n\
+         <address>192.0.2.0/24 a.example 198.51.100.7</address>\n\
+         <descr><![CDATA[why]]></descr>\n</alias>\n</aliases>\n</pfsense>\n",
+        Format::IpsetXml,
+        "192.0.2.0/24\n198.51.100.7",
+        &[(NAME, 1), ("of a set of another type", 1)],
+    );
+    check(
+        "<opnsense><aliases><alias uuid=\"1\"><enabled>0</enabled><name>off</name>\
+         <type>host</type><content>192.0.2.9</content></alias>\
+         <alias uuid=\"2\"><enabled>1</enabled><name>bad</name><type>host</type>\
+         <content>192.0.2.1\n192.0.2.2\n</content></alias></aliases></opnsense>\n",
+        Format::IpsetXml,
+        "192.0.2.1\n192.0.2.2",
+        &[("disabled", 1)],
+    );
+    for (text, expected) in [
+        (
+            "<alias><name>bad</name><type>network</type><content>192.0.2.0/24\n!192.0.2.1\n\
+             </content></alias>",
+            "list:2:1: `!192.0.2.1` is an exception from the list",
+        ),
+        (
+            "<alias><name>good</name><address>203.0.113.1</address></alias>\n\
+             <alias><name>bad</name><address>192.0.2.1</address></alias>\n",
+            "there is a second set, `bad`, after `good`",
+        ),
+    ] {
+        refuse(text, expected);
+    }
+}
+
+#[test]
+fn rules_of_netsh_are_read() {
+    check(
+        "netsh advfirewall firewall add rule name=\"a b\" dir=in action=block \
+         remoteip=192.0.2.1,198.51.100.0/24\n\
+         netsh advfirewall firewall add rule name=c dir=in action=allow remoteip=192.0.2.2\n\
+         netsh advfirewall firewall add rule name=d dir=out action=block remoteip=192.0.2.3\n\
+         netsh advfirewall firewall add rule name=e dir=in action=block remoteip=192.0.2.4 \
+         protocol=tcp localport=22\n",
+        Format::Rules,
+        "192.0.2.1 a b\n198.51.100.0/24 a b",
+        &[(NO_DROP, 1), (CONDITIONS, 2)],
+    );
+}

@@ -68,6 +68,21 @@ fn what_is_no_list_is_named() {
             "is the list of fail2ban's jails",
         ),
         (b"0.0.0.0 ads.example.net\n", "is a hosts file"),
+        (b"---\n- 192.0.2.1\n", "is YAML"),
+        (b"bad:\n  - \"192.0.2.1\"\n", "is YAML"),
+        (
+            b"http:\n  middlewares:\n    a:\n      sourceRange:\n      - 192.0.2.1\n",
+            "is YAML",
+        ),
+        (b"apiVersion: v1\nkind: NetworkPolicy\n", "is YAML"),
+        (
+            b"\nRule Name:    a b\n------\nLocalIP:      192.0.2.1\nRemoteIP:     192.0.2.2\n",
+            "is what Windows shows to people",
+        ),
+        (
+            b"RemoteAddress : {192.0.2.1, 192.0.2.2, 192.0.2.3, 192.0.2.4...}\n",
+            "is what Windows shows to people",
+        ),
     ] {
         let error = read_bytes(bytes, Vetting::default()).unwrap_err();
         assert!(

@@ -120,3 +120,77 @@ fn prefixes_of_registries_and_routers_are_read() {
         &[(CONDITIONS, 3)],
     );
 }
+
+#[test]
+fn members_of_groups_are_read() {
+    for (text, expected, skipped) in [
+        (
+            "object-group network A\n host 192.0.2.1\n 198.51.100.0 255.255.255.0\n \
+             range 203.0.113.4 203.0.113.7\n description x\n",
+            "192.0.2.1\n198.51.100.0/24\n203.0.113.4/30",
+            &[][..],
+        ),
+        (
+            "object-group ip address A\n  10 host 192.0.2.1\n  20 198.51.100.0/24\n  \
+             30 203.0.113.0 0.0.0.255\n",
+            "192.0.2.1\n198.51.100.0/24\n203.0.113.0/24",
+            &[],
+        ),
+        (
+            "object network A\n subnet 192.0.2.0 255.255.255.0\n",
+            "192.0.2.0/24",
+            &[],
+        ),
+        (
+            "ip prefix-list A: 2 entries\n   seq 5 permit 192.0.2.0/24\n   seq 10 deny \
+             198.51.100.0/24\n",
+            "192.0.2.0/24",
+            &[(NO_DROP, 1)],
+        ),
+        (
+            "ipv4 access-list A\n 10 deny ipv4 192.0.2.0/24 any\n 20 permit ipv4 any any\n",
+            "192.0.2.0/24",
+            &[(NO_DROP, 1)],
+        ),
+        (
+            "set firewall group network-group A network '192.0.2.0/24'\n\
+             set firewall group network-group A description 'a'\n\
+             set firewall group network-group A network '198.51.100.4-198.51.100.7'\n",
+            "192.0.2.0/24\n198.51.100.4/30",
+            &[(NAME, 1)],
+        ),
+        (
+            "set policy-options prefix-list A 192.0.2.0/24\n\
+             set policy-options prefix-list A 198.51.100.0/24\n\
+             delete policy-options prefix-list A 198.51.100.0/24\n",
+            "192.0.2.0/24",
+            &[],
+        ),
+        (
+            "set address a ip-netmask 192.0.2.0/24\nset address b ip-range 192.0.3.0-192.0.3.1\n",
+            "192.0.2.0/24\n192.0.3.0/31",
+            &[],
+        ),
+    ] {
+        check(text, Format::Rules, expected, skipped);
+    }
+}
+
+/// The others may have the addresses of friends.
+#[test]
+fn lists_with_several_names_are_refused() {
+    for text in [
+        "acl good src 10.0.0.0/8\nacl bad src 192.0.2.0/24\nhttp_access deny bad\n",
+        "ip prefix-list good permit 10.0.0.0/8\nip prefix-list bad permit 192.0.2.0/24\n",
+        "object-group network good\n host 10.0.0.1\nobject-group network bad\n host 192.0.2.1\n",
+        "set policy-options prefix-list good 10.0.0.0/8\n\
+         set policy-options prefix-list bad 192.0.2.0/24\n",
+    ] {
+        refuse(text, "there is a second set, `bad`, after `good`");
+    }
+    refuse(
+        "set policy prefix-list A rule 10 action 'deny'\n\
+         set policy prefix-list A rule 10 prefix '192.0.2.0/24'\n",
+        "list:1:1: this rule is an exception from the list",
+    );
+}

@@ -58,3 +58,24 @@ fn sources_that_servers_deny_are_read() {
         &[(CONDITIONS, 2), ("of another file", 1)],
     );
 }
+
+#[test]
+fn tables_of_postfix_and_values_of_maps_are_read() {
+    check(
+        "192.0.2.1 REJECT why not\n198.51.100.0/24\tREJECT\n203.0.113.0/24 OK\n\
+         203.0.113.1\tpermit_mynetworks\n192.0.2.2\tDUNNO\n",
+        Format::Plain,
+        "192.0.2.1 why not\n198.51.100.0/24",
+        &[(NO_DROP, 3)],
+    );
+    check(
+        "192.0.2.0/24 1;\n198.51.100.7 0;\n",
+        Format::Plain,
+        "192.0.2.0/24",
+        &[("with the number 0 behind them", 1)],
+    );
+    refuse(
+        "192.0.2.1 REJECT\n!10.0.0.0/8 REJECT\n",
+        "list:2:1: `!10.0.0.0/8` is an exception",
+    );
+}
