@@ -154,8 +154,14 @@ fn object(line: &str, text: &str) -> Result<Format, Other> {
         return Ok(Format::Own);
     }
     let is_empty = matches!(text.trim(), "[]" | "null");
+    // Indicators have a type too, which says what the value is.
+    let kind = text.split_once("\"type\"").map_or("", |(_, rest)| rest);
+    let kind = kind.trim_start_matches([' ', '\n', ':']);
+    let is_kind = ["\"ban\"", "\"captcha\""]
+        .iter()
+        .any(|it| kind.starts_with(it));
     let is_decision =
-        has("value") && (keys.len() == 1 || has_any(&["duration", "scope", "scenario", "type"]));
+        has("value") && (keys.len() == 1 || is_kind || has_any(&["duration", "scope", "scenario"]));
     if is_empty || has("decisions") || is_decision || has("new") && has("deleted") {
         return Ok(Format::CrowdSecJson);
     }

@@ -6,8 +6,8 @@
 
 use std::{collections::HashMap, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Deserializer, Error};
+use serde::de::{DeserializeSeed, Deserializer as _, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Deserializer, Error, value::RawValue};
 
 use super::{
     csv, json,
@@ -19,7 +19,7 @@ use crate::lists::{
 };
 
 /// Keys under which addresses are, in small letters and without `_` and `-`.
-const KEYS: [&str; 48] = [
+const KEYS: [&str; 49] = [
     "ip",
     "ips",
     "ipaddress",
@@ -68,13 +68,17 @@ const KEYS: [&str; 48] = [
     "remoteaddress",
     "blocklist",
     "indicator",
+    "value",
 ];
 /// Maximum number of different keys to examine. With more, keys are addresses or names.
 const KEYS_MAX: usize = 10_000;
 /// The most keys that a note names.
 const SHOWN: usize = 6;
 
-const RANGES: &str = "write FIRST-LAST: jq -r '.[] | .first + \"-\" + .last' FILE | rlctl import -";
+const RANGES: &str = "a range needs two addresses of one family in their order; take one of the \
+                      keys with --json-path KEY";
+
+const CHOOSE: &str = "select the others with jq, or take all with --json-path KEY";
 
 /// The keys that lead to a text. Arrays between them do not count.
 #[derive(Default)]
@@ -94,6 +98,8 @@ struct Key {
     addresses: usize,
     others: usize,
     is_array: bool,
+    /// Whether its texts were put together of two ends.
+    is_range: bool,
     is_chosen: bool,
     /// Whether an address has no length.
     has_bare: bool,
@@ -128,7 +134,7 @@ pub fn read(reader: &mut Reader<'_>) {
     if let Err((what, hint)) = keys.choose(path).and_then(|()| keys.check(path)) {
         return reader.bad(text.trim().lines().next().unwrap_or_default(), what, hint);
     }
-    reader.note(keys.note());
+    reader.note(keys.note(path.is_none()));
     let walked = walk(text, &mut keys, &mut |keys, key, value, _| {
         if !keys.all[key].is_chosen || value.is_empty() {
             return;
@@ -195,6 +201,7 @@ impl Keys {
             addresses: 0,
             others: 0,
             is_array: false,
+            is_range: false,
             is_chosen: false,
             has_bare: false,
             is_mask: false,
@@ -219,6 +226,9 @@ impl Keys {
     /// Chooses the keys under which addresses are.
     fn choose(&mut self, path: Option<&str>) -> Result<(), (String, &'static str)> {
         const HINT: &str = "name the key of the addresses: --json-path KEY, or json_path = \"KEY\"";
+        if let Some(end) = self.end_alone().filter(|_| path.is_none()) {
+            return Err((format!("`{}` is an end of no range", end.name), RANGES));
+        }
         let chosen: Vec<usize> = match path {
             Some(path) => self.of_path(path),
             None => self.of_names(),
@@ -247,11 +257,6 @@ impl Keys {
                 Err(("there is no address in this JSON".to_owned(), HINT))
             }
             None if chosen.is_empty() => {
-                let names = |key: usize| csv::name(&self.all[key].name);
-                let mut names = with_addresses.iter().map(|key| names(*key));
-                if names.any(|name| csv::LASTS.contains(&name.as_str())) {
-                    return Err(("ranges are not read from JSON".to_owned(), RANGES));
-                }
                 let others = others.join(", ");
                 Err((format!("several keys have addresses: `{others}`"), HINT))
             }
@@ -267,7 +272,6 @@ impl Keys {
         };
         let is_named = |key: &Key, names: &[&str]| names.contains(&csv::name(&key.name).as_str());
         let is_mask = |it: &Key| it.is_mask && is_named(it, &csv::MASKS);
-        let is_last = |it: &Key| it.addresses > 0 && is_named(it, &csv::LASTS);
         for (index, key) in self.all.iter().enumerate().filter(|(_, key)| key.is_chosen) {
             let name = &key.name;
             if let Some(mask) = beside(index, &is_mask).filter(|_| key.has_bare) {
@@ -277,10 +281,11 @@ impl Keys {
                      import -",
                 ));
             }
-            if is_named(key, &csv::FIRSTS) && beside(index, &is_last).is_some() {
+            // Rules of Google's cloud say what they do with a key.
+            if path.is_none() && beside(index, &|it| it.name == "allowed").is_some() {
                 return Err((
-                    format!("the key `{name}` has only the first of each range"),
-                    RANGES,
+                    "some of these are let through: there is a key `allowed`".to_owned(),
+                    CHOOSE,
                 ));
             }
         }
@@ -291,10 +296,19 @@ impl Keys {
         match said.filter(|_| path.is_none()) {
             Some((name, value)) => Err((
                 format!("some of these are let through: `{name}` is `{value}`"),
-                "select the others with jq, or take all with --json-path KEY",
+                CHOOSE,
             )),
             None => Ok(()),
         }
+    }
+
+    /// Finds an end of a range that has no other end, or comes before it.
+    fn end_alone(&self) -> Option<&Key> {
+        let is_end = |it: &&Key| it.addresses > 0 && end_of_range(&it.name).is_some();
+        self.all.iter().filter(is_end).find(|end| {
+            let mut beside = self.all.iter().filter(|it| it.parent == end.parent);
+            beside.any(|it| it.is_range || it.name != end.name && is_end(&it))
+        })
     }
 
     fn with_addresses(&self) -> Vec<usize> {
@@ -355,7 +369,7 @@ impl Keys {
         all.filter(is_meant).collect()
     }
 
-    fn note(&self) -> String {
+    fn note(&self, names_others: bool) -> String {
         let chosen = (0..self.all.len()).filter(|key| self.all[*key].is_chosen);
         let mut paths: Vec<String> = chosen
             .map(|key| match self.path(key).join(".") {
@@ -370,8 +384,16 @@ impl Keys {
         } else {
             String::new()
         };
+        let others = self.with_addresses().into_iter();
+        let others = others.filter(|key| names_others && !self.all[*key].is_chosen);
+        let mut others: Vec<String> = others.map(|key| self.path(key).join(".")).collect();
+        others.truncate(SHOWN);
+        let others = match others.as_slice() {
+            [] => String::new(),
+            others => format!(", not from {}", others.join(", ")),
+        };
         format!(
-            "addresses from {}{more}; --json-path chooses others",
+            "addresses from {}{more}{others}; --json-path chooses others",
             paths.join(", ")
         )
     }
@@ -398,7 +420,8 @@ fn walk(text: &str, keys: &mut Keys, each: &mut Each<'_>) -> Result<(), Error> {
 /// The addresses of a text that has several: in lines, as `OPNsense` writes them, or in a pattern
 /// of STIX, `[ipv4-addr:value = '192.0.2.1' OR ipv4-addr:value = '192.0.2.2']`.
 fn several(text: &str) -> Option<Vec<&str>> {
-    let is_pattern = text.starts_with('[') && text.contains("addr:value");
+    let negates = text.contains("!=") || text.contains(" NOT ");
+    let is_pattern = text.starts_with('[') && text.contains("addr:value") && !negates;
     let all: Vec<&str> = if is_pattern {
         text.split('\'').skip(1).step_by(2).collect()
     } else {
@@ -477,7 +500,10 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        // The ends of a range, under their keys.
+        let mut ends: [Option<(usize, &'de str)>; 2] = [None, None];
         while let Some(name) = entries.next_key::<String>()? {
+            let end = end_of_range(&name);
             // An object may have addresses as keys, with values of one kind.
             let key = if address::is_one(&name, true) {
                 let key = self.keys.child(self.key, "*".to_owned());
@@ -492,10 +518,41 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
                 is_array: false,
                 each: &mut *self.each,
             };
-            entries.next_value_seed(value)?;
+            let Some(end) = end else {
+                entries.next_value_seed(value)?;
+                continue;
+            };
+            let raw = entries.next_value::<&'de RawValue>()?.get();
+            match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
+                Some(text) if ends[end].is_none() => ends[end] = Some((key, text)),
+                _ => value
+                    .deserialize(&mut Deserializer::from_str(raw))
+                    .map_err(A::Error::custom)?,
+            }
+        }
+        if let [Some((first_key, first)), Some((last_key, last))] = ends
+            && let range = format!("{first}-{last}")
+            && address::is_one(&range, false)
+        {
+            let [first, last] = [first_key, last_key].map(|key| &self.keys.all[key].name);
+            let name = format!("{first}-{last}");
+            let key = self.keys.child(self.key, name);
+            self.keys.all[key].is_range = true;
+            (self.each)(self.keys, key, &range, true);
+            return Ok(());
+        }
+        for (key, text) in ends.into_iter().flatten() {
+            (self.each)(self.keys, key, text.trim(), false);
         }
         Ok(())
     }
+}
+
+/// Which end of a range a key has: 0 is the first address, and 1 the last.
+fn end_of_range(name: &str) -> Option<usize> {
+    let name = csv::name(name);
+    let ends = [&csv::FIRSTS, &csv::LASTS];
+    ends.iter().position(|names| names.contains(&name.as_str()))
 }
 
 /// The keys of the first object of a text, in it or in an array, however much of the text is JSON.

@@ -57,10 +57,13 @@ const ADDRESSES: [&str; 41] = [
     "ipv4_prefix",
     "ipv6_prefix",
 ];
-pub const FIRSTS: [&str; 10] = [
+pub const FIRSTS: [&str; 13] = [
     "start",
     "start_ip",
     "startip",
+    "startaddress",
+    "start_address",
+    "startipaddress",
     "range_start",
     "from",
     "ip_from",
@@ -69,10 +72,13 @@ pub const FIRSTS: [&str; 10] = [
     "low",
     "begin",
 ];
-pub const LASTS: [&str; 10] = [
+pub const LASTS: [&str; 13] = [
     "end",
     "end_ip",
     "endip",
+    "endaddress",
+    "end_address",
+    "endipaddress",
     "range_end",
     "to",
     "ip_to",
@@ -118,8 +124,11 @@ pub const MASKS: [&str; 10] = [
     "bits",
 ];
 /// Columns that say what becomes of an address.
-pub const ACTIONS: [&str; 8] = [
+pub const ACTIONS: [&str; 11] = [
     "action",
+    "ruleaction",
+    "rule_action",
+    "access",
     "mode",
     "verdict",
     "decision",
@@ -194,7 +203,12 @@ pub fn read(reader: &mut Reader<'_>) {
             let first = text
                 .lines()
                 .find(|line| !line.trim().is_empty() && !line.starts_with('#'));
-            return reader.bad(first.unwrap_or(text), "no column has addresses", hint);
+            let first = first.unwrap_or(text);
+            let mut cells = first.split(char::from(delimiter)).map(str::trim);
+            return match cells.find(|cell| typo::meant(cell).is_some()) {
+                Some(cell) => reader.report(cell, address::not_an_address(cell)),
+                None => reader.bad(first, "no column has addresses", hint),
+            };
         }
         Err(problem) => {
             let first = text

@@ -192,3 +192,75 @@ fn indicators_and_exports_in_json_are_read() {
         check(text, Format::Json, expected, skipped);
     }
 }
+
+#[test]
+fn ranges_in_json_are_read() {
+    for (text, expected) in [
+        (
+            r#"[{"start":"198.51.100.0","end":"198.51.100.255"},{"start":"192.0.2.4","end":"192.0.2.7"}]"#,
+            "198.51.100.0/24\n192.0.2.4/30",
+        ),
+        (
+            r#"[{"end":"198.51.100.255","start":"198.51.100.0"}]"#,
+            "198.51.100.0/24",
+        ),
+        (
+            r#"{"name":"a","startAddress":"2001:db8::","endAddress":"2001:db8::ffff"}"#,
+            "2001:db8::/112",
+        ),
+        (
+            r#"[{"first":"192.0.2.0","last":"192.0.2.1"},{"cidr":"198.51.100.0/24"}]"#,
+            "192.0.2.0/31\n198.51.100.0/24",
+        ),
+        (
+            r#"{"ranges":["198.51.100.0 - 198.51.100.255","192.0.2.5"]}"#,
+            "198.51.100.0/24\n192.0.2.5",
+        ),
+        (
+            r#"[{"ip":"192.0.2.1","start":"2026-01-01","end":1700000100}]"#,
+            "192.0.2.1",
+        ),
+    ] {
+        check(text, Format::Json, expected, &[]);
+    }
+    for text in [
+        r#"[{"start":"198.51.100.0","end":"198.51.100.255"},{"start":"192.0.2.9"}]"#,
+        r#"[{"start":"192.0.2.9","end":"192.0.2.1"}]"#,
+    ] {
+        refuse(text, "`start` is an end of no range");
+    }
+    let flows = r#"[{"from":"192.0.2.1","to":"10.0.0.1"},{"from":"192.0.2.1","to":"192.0.2.2"}]"#;
+    refuse(flows, "`from` is an end of no range");
+}
+
+#[test]
+fn a_type_says_what_an_indicator_is_or_what_becomes_of_a_decision() {
+    for (text, expected, skipped) in [
+        (
+            r#"[{"id":"1","type":"ip-src","category":"Network activity","value":"192.0.2.1"},
+              {"id":"2","type":"domain","value":"a.example"},
+              {"id":"3","type":"ip-dst|port","value":"192.0.2.2|443"}]"#,
+            "192.0.2.1\n192.0.2.2",
+            &[(OTHER, 1)][..],
+        ),
+        (
+            r#"{"objects":[{"type":"indicator","pattern":"[ipv4-addr:value = '192.0.2.1']"},
+              {"type":"ipv4-addr","value":"192.0.2.2"}]}"#,
+            "192.0.2.1\n192.0.2.2",
+            &[],
+        ),
+    ] {
+        check(text, Format::Json, expected, skipped);
+    }
+    check(
+        r#"[{"value":"192.0.2.1","type":"ban"},{"value":"192.0.2.2","type":"captcha"}]"#,
+        Format::CrowdSecJson,
+        "192.0.2.1",
+        &[("captcha, not a ban", 1)],
+    );
+    let other = r#"{"src_ip":"192.0.2.1","dest_ip":"10.0.0.1"}"#;
+    assert_eq!(
+        read_text(other).unwrap().notes,
+        ["addresses from src_ip, not from dest_ip; --json-path chooses others"]
+    );
+}

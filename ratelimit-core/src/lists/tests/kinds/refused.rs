@@ -112,8 +112,26 @@ fn what_would_be_lost_or_banned_by_mistake_is_refused() {
             "the key `mask` has the lengths of `address`",
         ),
         (
-            r#"[{"start":"192.0.2.0","end":"192.0.2.9"}]"#,
-            "ranges are not read from JSON",
+            r#"[{"CidrBlock":"192.0.2.0/24","RuleAction":"deny"},
+              {"CidrBlock":"198.51.100.0/24","RuleAction":"allow"}]"#,
+            "some of these are let through: `RuleAction` is `allow`",
+        ),
+        (
+            r#"[{"sourceRanges":["192.0.2.0/24"],"denied":[{"IPProtocol":"all"}]},
+              {"sourceRanges":["198.51.100.0/24"],"allowed":[{"IPProtocol":"tcp"}]}]"#,
+            "some of these are let through: there is a key `allowed`",
+        ),
+        (
+            r#"[{"pattern":"[ipv4-addr:value != '192.0.2.1']"}]"#,
+            "there is no address in this JSON",
+        ),
+        (
+            "define A = [ 192.0.2.0/24 ];\n",
+            "`define` is not an address",
+        ),
+        (
+            "192.000.002.001\t22\ttcp\n198.051.100.007\t23\ttcp\n",
+            "list:1:1: `192.000.002.001` has leading zeros",
         ),
         (
             r#"[{"ip":"192.0.2.1","mode":"block"},{"ip":"192.0.2.2","mode":"whitelist"}]"#,
