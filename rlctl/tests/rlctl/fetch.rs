@@ -91,8 +91,14 @@ fn what_a_subscriber_pays_with_is_neither_an_argument_nor_shown() {
          exit 6\n",
         seen.display()
     );
-    fs::write(&curl, script).unwrap();
-    fs::set_permissions(&curl, fs::Permissions::from_mode(0o755)).unwrap();
+    // Another process writes it. A child that another test forks meanwhile would have the open file
+    // too, and the script would be a busy text file.
+    let made = Command::new("sh")
+        .args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""])
+        .args([curl.as_os_str(), script.as_ref()])
+        .status()
+        .unwrap();
+    assert!(made.success());
     let config = config(directory.path(), "https://u:pass@h/a?key=token");
     let mut command = command(&config, &["--json"]);
     let path = std::env::var("PATH").unwrap();
