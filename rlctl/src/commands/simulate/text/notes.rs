@@ -21,9 +21,15 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     }
     if answer.cut_headers > 0 {
         let cut = phrase::count(answer.cut_headers, "packet", "packets");
+        let is_truncated = answer.verdicts.iter().any(|row| row.reason == "truncated");
+        let truncated = if is_truncated {
+            "; those without addresses are `truncated` here, and not in the kernel"
+        } else {
+            ""
+        };
         notes.push(format!(
-            "{cut} have incomplete headers and may be missed by limits with `match`: capture with \
-             `tcpdump -s 128` or more"
+            "{cut} have incomplete headers and may be missed by limits with `match`{truncated}: \
+             capture with `tcpdump -s 128` or more"
         ));
     }
     if let Some(challenged) = answer.challenged.filter(|it| it.sources > 0) {
@@ -106,6 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use ratelimit_core::{
+        capture::Packet,
         config,
         simulation::{Configured, Simulation},
     };
@@ -128,6 +135,35 @@ mod tests {
         let mut answer = answer("[policy.default]\nlimits = []");
         answer.sources_seen = 1_000_000;
         assert_eq!(notes(&answer).len(), 1, "only that there are no packets");
+    }
+
+    #[test]
+    fn packets_cut_before_their_addresses_are_told_from_those_of_the_wire() {
+        let reported = |captured_bytes: usize| {
+            let mut frame = [0; 60];
+            frame[12..14].copy_from_slice(&[0x08, 0x00]);
+            frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+            frame[26..30].copy_from_slice(&[203, 0, 113, 7]);
+            let packet = Packet {
+                time_ns: Some(1),
+                frame: &frame[..captured_bytes],
+                frame_bytes: 60,
+            };
+            let mut simulation = simulation("[policy.default]\nlimits = []");
+            simulation.packet(packet).unwrap();
+            notes(&simulation.answer(1)).join("\n")
+        };
+        let cut = "1 packet was truncated by the capture";
+        let truncated = "`truncated` here, and not in the kernel";
+        assert_eq!(reported(60), "");
+        let headers = reported(36);
+        assert!(headers.contains(cut) && headers.contains("incomplete headers"));
+        assert!(!headers.contains(truncated), "{headers}");
+        let addresses = reported(26);
+        assert!(
+            addresses.contains(cut) && addresses.contains(truncated),
+            "{addresses}"
+        );
     }
 
     #[test]
@@ -156,6 +192,10 @@ mod tests {
 
     /// An answer without packets.
     fn answer(text: &str) -> Answer {
+        simulation(text).answer(1)
+    }
+
+    fn simulation(text: &str) -> Simulation {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.toml");
         let interface = "[[interface]]\nname = \"eth0\"";
@@ -165,6 +205,6 @@ mod tests {
             lists: Vec::new(),
             tick: Duration::from_millis(4),
         };
-        Simulation::new(configured, None, None).unwrap().answer(1)
+        Simulation::new(configured, None, None).unwrap()
     }
 }
