@@ -145,6 +145,29 @@ fn packets_that_the_capture_cut_are_counted_and_those_without_headers_apart() {
     assert_eq!((answer.packets, answer.cut, answer.cut_headers), (4, 3, 2));
 }
 
+/// Types 130 to 143 are for the link. Whoever sends them from afar floods.
+#[test]
+fn messages_of_neighbours_from_beyond_the_link_are_a_flood() {
+    let rule = "[policy.default]\nlimits = []\n[detection.icmp_flood]\nthreshold = 10\n";
+    for (kind, hop_limit, floods) in [
+        (130, 1, true),
+        (136, 64, true),
+        (143, 254, true),
+        (136, 255, false),
+        (143, 255, false),
+    ] {
+        let mut simulation = simulation(rule, None);
+        for packet in 0..300 {
+            send(&mut simulation, packet * 5, &icmpv6(kind, hop_limit));
+        }
+        simulation.finish();
+        let attacks = simulation.answer(10).attacks.unwrap();
+        let kinds: Vec<&str> = attacks.iter().map(|attack| attack.kind).collect();
+        let expected: &[&str] = if floods { &["icmp-flood"] } else { &[] };
+        assert_eq!(kinds, expected, "type {kind}, hop limit {hop_limit}");
+    }
+}
+
 #[test]
 fn an_attack_does_not_outlast_the_capture() {
     let rule = "[policy.default]\nlimits = []\n[detection.udp_flood]\nthreshold = 10\n";
@@ -451,6 +474,18 @@ fn ipv6(last: u8) -> Vec<u8> {
 fn udp(source: [u8; 4], source_port: u8) -> Vec<u8> {
     let mut frame = [&ipv4(source)[..], &[0, source_port, 0, 80, 0, 8, 0, 0]].concat();
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+    frame
+}
+
+/// From one host to another.
+fn icmpv6(kind: u8, hop_limit: u8) -> Vec<u8> {
+    let mut frame = vec![0; FRAME_BYTES as usize];
+    frame[12..22].copy_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 46, 58, hop_limit]);
+    frame[22..26].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+    frame[37] = 1;
+    frame[38..44].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 5]);
+    frame[53] = 2;
+    frame[54] = kind;
     frame
 }
 

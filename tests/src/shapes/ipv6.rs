@@ -46,6 +46,19 @@ pub const IPV6: &[Shape<Ipv6Addr>] = &[
     Shape::new("redirect from afar", |source| {
         ipv6(source).icmpv6(137).build()
     }),
+    Shape::new("neighbour advertisement over one router", |source| {
+        Frame::ethernet().ipv6_with(source, 254).icmpv6(136).build()
+    }),
+    Shape::new("multicast listener query from afar", |source| {
+        ipv6(source).icmpv6(130).build()
+    }),
+    Shape::new("multicast listener report behind its option", |source| {
+        Frame::ethernet()
+            .ipv6_with(source, 1)
+            .extension(HopByHop(0))
+            .icmpv6(143)
+            .build()
+    }),
     Shape::new("neighbour solicitation in a fragment", |source| {
         on_link(source)
             .extension(fragment(0, false))
