@@ -26,8 +26,16 @@ impl Acceptance {
             });
         }
         if reading.entries.is_empty() && !self.allow_empty {
+            let skipped = reading.skipped.iter();
+            let skipped: Vec<String> = skipped
+                .map(|(why, count)| format!("{count} {why}"))
+                .collect();
+            let skipped = match skipped.as_slice() {
+                [] => String::new(),
+                skipped => format!("; left out: {}", skipped.join(", ")),
+            };
             return Err(NoList {
-                error: format!("{name} has no entries"),
+                error: format!("{name} has no entries{skipped}"),
                 hint: "check its source; if it should be empty: --allow-empty, or allow_empty = \
                        true",
             });

@@ -172,6 +172,12 @@ fn what_is_no_list_at_all_is_reported() {
     let nothing = read_text("# nobody\n").unwrap();
     let refused = Acceptance::default().check("list", &nothing).unwrap_err();
     assert_eq!(refused.error, "list has no entries");
+    let rules = read_text("-A INPUT -s 192.0.2.1 -p tcp -j DROP\n-P INPUT ACCEPT\n").unwrap();
+    let refused = Acceptance::default().check("list", &rules).unwrap_err();
+    assert_eq!(
+        refused.error,
+        "list has no entries; left out: 1 of a rule with other conditions"
+    );
     let allowed = Acceptance {
         allow_empty: true,
         ..Acceptance::default()
