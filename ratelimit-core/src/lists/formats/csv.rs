@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The names of columns with addresses, the best first. Spaces and signs in a name are `_`.
-const ADDRESSES: [&str; 41] = [
+const ADDRESSES: [&str; 43] = [
     "ip",
     "ip_address",
     "ipaddress",
@@ -37,6 +37,8 @@ const ADDRESSES: [&str; 41] = [
     "attacker",
     "attackip",
     "remote_ip",
+    "remote_address",
+    "remoteaddress",
     "client_ip",
     "host_ip",
     "ipv4",

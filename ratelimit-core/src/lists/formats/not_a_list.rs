@@ -215,7 +215,10 @@ fn is_yaml(line: &str, text: &str) -> bool {
         let item = line.trim_start().strip_prefix("- ").unwrap_or_default();
         address::is_one(item.trim().trim_matches(['"', '\'']), true)
     };
-    let is_key = |line: &str| line.strip_suffix(':').is_some_and(|key| !key.contains(' '));
+    let is_key = |line: &str| {
+        line.strip_suffix(':')
+            .is_some_and(|key| !key.contains([' ', ':']))
+    };
     line == "---"
         || line.starts_with("apiVersion: ")
         || is_item(line)

@@ -46,6 +46,13 @@ fn several_addresses_stand_on_a_line_where_that_can_be_nothing_else() {
         three,
         &[],
     );
+    // No key of YAML ends in two colons.
+    check(
+        "  2001:db8::\n  2001:db8:1::\n",
+        Format::Plain,
+        "2001:db8::\n2001:db8:1::",
+        &[],
+    );
     check(
         "192.0.2.5,198.51.100.6,2001:db8::5\n",
         Format::Plain,

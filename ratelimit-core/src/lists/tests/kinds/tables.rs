@@ -66,6 +66,12 @@ fn a_table_names_its_column_of_addresses() {
         &[("of no address but something else", 1)],
     );
     check(
+        "\"RemoteAddress\"\r\n\"192.0.2.1\"\r\n",
+        Format::Csv,
+        "192.0.2.1",
+        &[],
+    );
+    check(
         "\"IP\"\n\"192.0.2.1\"\n2001:db8::1\n",
         Format::Csv,
         "192.0.2.1\n2001:db8::1",
