@@ -10,7 +10,8 @@ pub use self::{
     steps::{Step, Steps, charge_words},
     two::{InPlace, Places, charge_two},
     words::{
-        Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word, step_word,
+        Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word,
+        step_word, try_charge_log, until_decided,
     },
 };
 

@@ -134,10 +134,16 @@ pub trait PooledLimits: Sized {
         withheld(policy, self, index, at, needs, is_of_rest)
     }
 
-    /// [`draw`], wherever its code is kept.
+    /// [`check_limit`], wherever its code is kept.
     #[inline(always)]
-    fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
-        draw(policy, self, index, at, cost)
+    fn check_limit(&self, policy: &Policy, index: usize, arrival: &Arrival) -> Outcome {
+        check_limit(policy, self, index, arrival)
+    }
+
+    /// [`charge_limit`], wherever its code is kept.
+    #[inline(always)]
+    fn charge_limit(&self, policy: &Policy, index: usize, arrival: &Arrival) -> Outcome {
+        charge_limit(policy, self, index, arrival)
     }
 }
 
@@ -258,42 +264,58 @@ pub fn check(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arriva
         return Outcome::UNCOUNTED;
     };
     let policy = node.leased(policy, arrival, false);
-    let observe = policy.observe();
-    let is_of_node = !policy.is_of_destination();
-    let is_of_rest = is_of_node && arrival.settings.is_excluded_from_reserve();
-    let leaves = is_of_rest || is_of_node && arrival.settings.prefers_verified();
     for index in 0..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        if index >= policy.len() {
             break;
-        };
-        let Some(cost) = limit.cost(arrival) else {
-            continue;
-        };
-        // The drawn share may belong to the reserve, so a source that leaves the reserve reads the
-        // words.
-        let missing = if is_of_rest {
-            cost
-        } else {
-            let share = node.share(policy, index);
-            cost.saturating_sub(share.left(policy.scope(), arrival.at))
-        };
-        if missing != 0 {
-            let left = if leaves {
-                node.withheld(policy, index, arrival.at, missing, is_of_rest)
-            } else {
-                0
-            };
-            let needed = missing.saturating_add(left);
-            let outcome = node.words(policy).map_or(NO_STATE, |words| {
-                words.check(limit, index, arrival.at, needed)
-            });
-            if outcome.is_refused() {
-                node.count_refused(policy, arrival);
-                return outcome.by(reason(policy)).at(index).observed_if(observe);
-            }
+        }
+        let outcome = node.check_limit(policy, index, arrival);
+        if outcome.is_refused() {
+            node.count_refused(policy, arrival);
+            return outcome.at(index).observed_if(policy.observe());
         }
     }
     Outcome::PASSED
+}
+
+/// Whether the limit at `index` of a policy has room for a packet, if it counts it. The outcome
+/// does not name the limit.
+#[inline(always)]
+pub fn check_limit(
+    policy: &Policy,
+    node: &impl PooledLimits,
+    index: usize,
+    arrival: &Arrival,
+) -> Outcome {
+    let Some(limit) = policy.limit(index) else {
+        return Outcome::PASSED;
+    };
+    let Some(cost) = limit.cost(arrival) else {
+        return Outcome::PASSED;
+    };
+    let is_of_node = !policy.is_of_destination();
+    let is_of_rest = is_of_node && arrival.settings.is_excluded_from_reserve();
+    let leaves = is_of_rest || is_of_node && arrival.settings.prefers_verified();
+    // The drawn share may belong to the reserve, so a source that leaves the reserve reads the
+    // words.
+    let missing = if is_of_rest {
+        cost
+    } else {
+        let share = node.share(policy, index);
+        cost.saturating_sub(share.left(policy.scope(), arrival.at))
+    };
+    if missing == 0 {
+        return Outcome::PASSED;
+    }
+    let left = if leaves {
+        node.withheld(policy, index, arrival.at, missing, is_of_rest)
+    } else {
+        0
+    };
+    let needed = missing.saturating_add(left);
+    let outcome = node.words(policy).map_or(NO_STATE, |words| {
+        words.check(limit, index, arrival.at, needed)
+    });
+    outcome.by(reason(policy))
 }
 
 /// Returns how much of the limit at `index` of a policy must remain, besides what a packet `needs`
@@ -444,25 +466,39 @@ pub fn charge(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arriv
         return Outcome::UNCOUNTED;
     };
     let policy = node.leased(policy, arrival, true);
-    let observe = policy.observe();
     for index in 0..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        if index >= policy.len() {
             break;
-        };
-        let Some(cost) = limit.cost(arrival) else {
-            continue;
-        };
-        let share = node.share(policy, index);
-        let left = share.left(policy.scope(), arrival.at);
-        if left >= cost {
-            node.set_share(policy, index, share.with_left(left.saturating_sub(cost)));
-        } else {
-            let outcome = node.draw(policy, index, arrival.at, cost);
-            if outcome.is_refused() {
-                return outcome.at(index).observed_if(observe);
-            }
+        }
+        let outcome = node.charge_limit(policy, index, arrival);
+        if outcome.is_refused() {
+            return outcome.at(index).observed_if(policy.observe());
         }
     }
+    Outcome::PASSED
+}
+
+/// Charges a packet to the limit at `index` of a policy, if it counts it. The outcome does not name
+/// the limit.
+#[inline(always)]
+pub fn charge_limit(
+    policy: &Policy,
+    node: &impl PooledLimits,
+    index: usize,
+    arrival: &Arrival,
+) -> Outcome {
+    let Some(limit) = policy.limit(index) else {
+        return Outcome::PASSED;
+    };
+    let Some(cost) = limit.cost(arrival) else {
+        return Outcome::PASSED;
+    };
+    let share = node.share(policy, index);
+    let left = share.left(policy.scope(), arrival.at);
+    if left < cost {
+        return draw(policy, node, index, arrival.at, cost);
+    }
+    node.set_share(policy, index, share.with_left(left.saturating_sub(cost)));
     Outcome::PASSED
 }
 

@@ -5,7 +5,7 @@
 //! [`detected`](crate::detected). All refusals, whether they may lead to a ban or not, are counted
 //! in [`refused`](crate::refused).
 
-use core::{num::NonZeroU32, time::Duration};
+use core::{hint, num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -119,21 +119,21 @@ impl BanRule {
     /// is not counted yet: [`confirm`](Self::confirm) does that.
     #[inline(always)]
     pub fn strike(&self, words: &impl Words, now: Instant) -> bool {
-        let mut word = words.load(0);
-        for _ in 0..ATTEMPTS {
-            // If the rule has become stricter, there is no room: this strike is the last one as
-            // well.
-            let next = self.window.step(word, now, 1).unwrap_or(0);
-            let is_due = next == 0 || self.window.used(next, now) >= self.after();
-            if is_due && !self.bans_unverified() {
-                return true;
-            }
-            match words.compare_exchange(0, word, if is_due { 0 } else { next }) {
-                Ok(()) => return is_due,
-                Err(actual) => word = actual,
-            }
+        until_counted(|| self.try_strike(words, now))
+    }
+
+    /// One attempt of [`strike`](Self::strike); `None` if another CPU changed the word.
+    #[inline(always)]
+    pub fn try_strike(&self, words: &impl Words, now: Instant) -> Option<bool> {
+        let word = words.load(0);
+        // If the rule has become stricter, there is no room: this strike is the last one as well.
+        let next = self.window.step(word, now, 1).unwrap_or(0);
+        let is_due = next == 0 || self.window.used(next, now) >= self.after();
+        if is_due && !self.bans_unverified() {
+            return Some(true);
         }
-        false
+        let kept = if is_due { 0 } else { next };
+        words.compare_exchange(0, word, kept).ok().map(|()| is_due)
     }
 
     /// Counts a strike with which a ban is due, and returns whether it bans: if it is the last of
@@ -142,18 +142,36 @@ impl BanRule {
     /// of CPUs bans with fewer.
     #[inline(always)]
     pub fn confirm(&self, words: &impl Words, is_connected: bool, now: Instant) -> bool {
-        let mut word = words.load(0);
-        for _ in 0..ATTEMPTS {
-            let next = self.window.step(word, now, 1).unwrap_or(0);
-            let is_last = next == 0 || self.window.used(next, now) >= self.window.amount();
-            let kept = if is_last || !is_connected { 0 } else { next };
-            match words.compare_exchange(0, word, kept) {
-                Ok(()) => return is_last && is_connected,
-                Err(actual) => word = actual,
-            }
-        }
-        false
+        until_counted(|| self.try_confirm(words, is_connected, now))
     }
+
+    /// One attempt of [`confirm`](Self::confirm); `None` if another CPU changed the word.
+    #[inline(always)]
+    pub fn try_confirm(
+        &self,
+        words: &impl Words,
+        is_connected: bool,
+        now: Instant,
+    ) -> Option<bool> {
+        let word = words.load(0);
+        let next = self.window.step(word, now, 1).unwrap_or(0);
+        let is_last = next == 0 || self.window.used(next, now) >= self.window.amount();
+        let kept = if is_last || !is_connected { 0 } else { next };
+        let exchanged = words.compare_exchange(0, word, kept);
+        exchanged.ok().map(|()| is_last && is_connected)
+    }
+}
+
+/// The result of the first attempt that succeeds, `false` if none of [`ATTEMPTS`] does.
+#[inline(always)]
+pub fn until_counted(attempt: impl Fn() -> Option<bool>) -> bool {
+    // If the compiler knew the first value, it would unroll the loop.
+    for _ in hint::black_box(0)..ATTEMPTS {
+        if let Some(result) = attempt() {
+            return result;
+        }
+    }
+    false
 }
 
 /// A packet that a limit of its source's policy refused.

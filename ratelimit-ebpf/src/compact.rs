@@ -170,6 +170,41 @@ subprogram! {
     }
 }
 
+subprogram! {
+    /// Whether the source with this tag has room under a limit, whatever its family.
+    fn check_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Outcome {
+        let slot = find(&set, tag, at);
+        if slot < SLOTS {
+            charge::check_limit(limit, &set.word_at(slot), 0, at, cost)
+        } else {
+            check_new(limit, set, at, cost)
+        }
+    }
+}
+
+subprogram! {
+    /// Charges the source with this tag, which gets a slot if it has none.
+    fn charge_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
+        let slot = find(&set, tag, at);
+        let claim = if slot < SLOTS {
+            Claim {
+                outcome: Outcome::PASSED,
+                slot,
+                is_new: false,
+            }
+        } else {
+            place_new(limit, set, tag, at, cost)
+        };
+        if claim.outcome.is_refused() {
+            return claim;
+        }
+        Claim {
+            outcome: limit_words::charge_word(limit, set.word_at(claim.slot), at, cost),
+            ..claim
+        }
+    }
+}
+
 /// The slots that the source with a tag has.
 struct OwnSlots<'a, A> {
     table: &'a MapTable<A>,
@@ -269,14 +304,10 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
         if limit.is_log() {
             return limit_words::check_log(self.address, self.scope, limit, index, at);
         }
-        let Some(set) = self.set(limit) else {
-            return NO_STATE;
-        };
-        let slot = compact::find(&set, self.tag);
-        if slot < SLOTS {
-            return limit_words::check_word(limit, set.word_at(slot), at, cost);
+        match self.set(limit) {
+            Some(set) => check_in_set(limit, set, self.tag, at, cost),
+            None => NO_STATE,
         }
-        check_new(limit, set, at, cost)
     }
 
     #[inline(always)]
@@ -287,10 +318,11 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
         let Some(set) = self.set(limit) else {
             return NO_STATE;
         };
-        match self.place(set, limit, at, cost) {
-            Ok(word) => limit_words::charge_word(limit, word, at, cost),
-            Err(refused) => refused,
+        let claim = charge_in_set(limit, set, self.tag, at, cost);
+        if claim.is_new {
+            count_inserted(A::FAMILY);
         }
+        claim.outcome
     }
 }
 

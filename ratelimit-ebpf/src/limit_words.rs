@@ -137,13 +137,15 @@ pub fn charge_log<A: FamilyMaps>(
     index: usize,
     at: Instant,
 ) -> Outcome {
-    charge_log_of_key(limit, &log_key(source, scope, index), at)
+    let key = log_key(source, scope, index);
+    charge::until_decided(|| charge_log_of_key(limit, &key, at))
 }
 
 subprogram! {
+    /// One attempt: the verifier would follow each.
     fn charge_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::charge_log(log, &MapLog(&on_stack(key)), 0, at),
+            Some(log) => charge::try_charge_log(log, &MapLog(&on_stack(key)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }

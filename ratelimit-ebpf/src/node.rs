@@ -108,8 +108,13 @@ impl PooledLimits for MapNode {
     }
 
     #[inline(always)]
-    fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
-        draw_share(policy, index, at, cost)
+    fn check_limit(&self, policy: &Policy, index: usize, arrival: &Arrival) -> Outcome {
+        check_node_limit(policy, index, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_limit(&self, policy: &Policy, index: usize, arrival: &Arrival) -> Outcome {
+        charge_node_limit(policy, index, arrival)
     }
 }
 
@@ -197,10 +202,18 @@ subprogram! {
 }
 
 subprogram! {
-    /// [`node::draw`].
-    fn draw_share(policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
+    /// [`node::check_limit`].
+    fn check_node_limit(policy: &Policy, index: usize; arrival) -> Outcome {
         // Kernel 6.1 learns from a comparison about the register, not about the place on the stack
         // that it was read from. A mask comes before it is put there.
-        node::draw(policy, &MapNode, index & (LIMITS_MAX - 1), at, cost)
+        node::check_limit(policy, &MapNode, index & (LIMITS_MAX - 1), arrival)
+    }
+}
+
+subprogram! {
+    /// [`node::charge_limit`].
+    fn charge_node_limit(policy: &Policy, index: usize; arrival) -> Outcome {
+        // As above.
+        node::charge_limit(policy, &MapNode, index & (LIMITS_MAX - 1), arrival)
     }
 }

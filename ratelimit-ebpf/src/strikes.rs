@@ -3,7 +3,10 @@
 use core::ptr;
 
 use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
-use ratelimit_common::{BanRule, Cursor, Instant, Policy, detection, strikes::Strike};
+use ratelimit_common::{
+    BanRule, Cursor, Instant, Policy, detection,
+    strikes::{Strike, until_counted},
+};
 
 use crate::{
     map_words::MapWord,
@@ -29,7 +32,9 @@ subprogram! {
     ) -> bool {
         policy.ban().is_some_and(|rule| {
             let word = find(&on_stack(source));
-            word.is_some_and(|word| confirm_word(rule, MapWord(word), is_connected, at))
+            word.is_some_and(|word| {
+                until_counted(|| confirm_word(rule, MapWord(word), is_connected, at))
+            })
         })
     }
 }
@@ -70,20 +75,22 @@ impl StrikeBits {
 /// due.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
-    find(source).is_some_and(|word| strike_word(rule, MapWord(word), now))
+    find(source).is_some_and(|word| until_counted(|| strike_word(rule, MapWord(word), now)))
 }
 
 subprogram! {
-    /// [`BanRule::strike`], whatever the family: the verifier follows each turn of its loop.
-    fn strike_word(rule: &BanRule, word: MapWord, now: Instant) -> bool {
-        rule.strike(&word, now)
+    /// [`BanRule::try_strike`], which the verifier follows once, whatever the family and attempt.
+    fn strike_word(rule: &BanRule, word: MapWord, now: Instant) -> Option<bool> {
+        rule.try_strike(&word, now)
     }
 }
 
 subprogram! {
-    /// [`BanRule::confirm`] likewise.
-    fn confirm_word(rule: &BanRule, word: MapWord, is_connected: bool, now: Instant) -> bool {
-        rule.confirm(&word, is_connected, now)
+    /// [`BanRule::try_confirm`] likewise.
+    fn confirm_word(
+        rule: &BanRule, word: MapWord, is_connected: bool, now: Instant
+    ) -> Option<bool> {
+        rule.try_confirm(&word, is_connected, now)
     }
 }
 

@@ -18,7 +18,6 @@
 //! Times in the ring never decrease: a packet with a time before the newest is logged and judged at
 //! the time of the newest.
 
-use core::hint;
 use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -52,7 +51,7 @@ pub struct SlidingLog {
 pub enum Refused {
     /// The oldest packet is less than a window old.
     Denied,
-    /// Other CPUs changed the ring in every attempt.
+    /// Other CPUs changed the ring meanwhile.
     Contended,
 }
 
@@ -121,27 +120,40 @@ impl SlidingLog {
     /// [`Refused`], and the packet is not logged.
     #[inline(always)]
     pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
-        // If the compiler knew the first value, it would unroll the loop.
-        for _ in hint::black_box(0)..ATTEMPTS {
-            let (head, place) = self.end(ring);
-            // If the head has moved, these times belong to other CPUs' packets.
-            if ring.load(HEAD) != head {
-                continue;
-            }
-            let time = place.at(now);
-            if !self.fits(place.oldest, time) {
-                return Err(Refused::Denied);
-            }
-            if place.head != head {
-                self.move_on(ring, head);
-            }
-            let exchanged = ring.compare_exchange(place.index, place.found, time);
-            if exchanged.is_ok() {
-                self.move_on(ring, place.head);
-                return Ok(());
+        for _ in 0..ATTEMPTS {
+            let result = self.try_charge(ring, now);
+            if result != Err(Refused::Contended) {
+                return result;
             }
         }
         Err(Refused::Contended)
+    }
+
+    /// One attempt of [`charge`](Self::charge).
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    #[inline(always)]
+    pub fn try_charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
+        let (head, place) = self.end(ring);
+        // If the head has moved, these times belong to other CPUs' packets.
+        if ring.load(HEAD) != head {
+            return Err(Refused::Contended);
+        }
+        let time = place.at(now);
+        if !self.fits(place.oldest, time) {
+            return Err(Refused::Denied);
+        }
+        if place.head != head {
+            self.move_on(ring, head);
+        }
+        let exchanged = ring.compare_exchange(place.index, place.found, time);
+        if exchanged.is_err() {
+            return Err(Refused::Contended);
+        }
+        self.move_on(ring, place.head);
+        Ok(())
     }
 
     /// The number of packets admitted within the window up to `now`.

@@ -1,5 +1,7 @@
 //! The state of a source, for its limits.
 
+use core::hint;
+
 use crate::{
     DropReason, Instant, Limit, Policy,
     algorithm::{
@@ -135,15 +137,36 @@ pub fn charge_limit(
 /// Charges a packet to the sliding log at `index`. The outcome does not name the limit.
 #[inline(always)]
 pub fn charge_log(log: SlidingLog, words: &impl Words, index: usize, at: Instant) -> Outcome {
+    until_decided(|| try_charge_log(log, words, index, at))
+}
+
+/// One attempt of [`charge_log`].
+#[inline(always)]
+pub fn try_charge_log(log: SlidingLog, words: &impl Words, index: usize, at: Instant) -> Outcome {
     let Some(ring) = words.make_ring(index) else {
         return Outcome::refused(DropReason::NoState, 0);
     };
-    match log.charge(&ring, at) {
+    match log.try_charge(&ring, at) {
         Ok(()) => Outcome::PASSED,
         Err(Refused::Denied) => Outcome::refused(DropReason::Limited, 0),
-        Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
+        Err(Refused::Contended) => CONTENDED,
     }
 }
+
+/// The outcome of the first attempt in which no other CPU interfered.
+#[inline(always)]
+pub fn until_decided(attempt: impl Fn() -> Outcome) -> Outcome {
+    // If the compiler knew the first value, it would unroll the loop.
+    for _ in hint::black_box(0)..ATTEMPTS {
+        let outcome = attempt();
+        if outcome != CONTENDED {
+            return outcome;
+        }
+    }
+    CONTENDED
+}
+
+const CONTENDED: Outcome = Outcome::refused(DropReason::Contended, 0);
 
 /// Puts what `step` makes of the word at `index` in its place. The outcome does not name the limit.
 #[inline(always)]
@@ -172,5 +195,5 @@ pub fn step_word(
             Err(actual) => word = actual,
         }
     }
-    Outcome::refused(DropReason::Contended, 0)
+    CONTENDED
 }

@@ -91,6 +91,7 @@ numbers! {
     u64: |it| it, |raw| raw;
     usize: |it| it as u64, |raw| raw as usize;
     [u8; 2]: |it| u16::from_ne_bytes(it).into(), |raw| (raw as u16).to_ne_bytes();
+    Option<bool>: |it| it.map_or(2, u64::from), |raw| (raw < 2).then_some(raw == 1);
     // No length is 0.
     Option<u16>: |it| it.map_or(0, u64::from), |raw| (raw as u16 != 0).then_some(raw as u16);
     Instant: Instant::as_nanos, Instant::from_nanos;
