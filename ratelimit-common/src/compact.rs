@@ -84,7 +84,7 @@ pub fn check(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) 
 #[inline(always)]
 pub fn check_new(set: &impl Slots, limit: &Limit, at: Instant, cost: u64) -> Outcome {
     let algorithm = limit.algorithm();
-    let slot = set::least(set, algorithm.debt_origin(at));
+    let slot = set.least(algorithm.debt_origin(at));
     fits(limit, algorithm.taken_over(set.word(slot), at), at, cost)
 }
 
@@ -134,7 +134,7 @@ pub fn charge(
 #[inline(always)]
 pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
     let algorithm = limit.algorithm();
-    let least = set::least(set, algorithm.debt_origin(at));
+    let least = set.least(algorithm.debt_origin(at));
     let (before, word) = (set.tag(least), set.word(least));
     let taken_over = algorithm.taken_over(word, at);
     let mut claim = Claim {

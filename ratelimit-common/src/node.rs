@@ -98,6 +98,12 @@ pub trait PooledLimits: Sized {
     /// Puts another share in its place.
     fn set_share(&self, policy: &Policy, index: usize, share: Share);
 
+    /// Changes a share in its place.
+    #[inline(always)]
+    fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share) {
+        self.set_share(policy, index, change(self.share(policy, index)));
+    }
+
     /// The leased policy, if the nodes of a cluster share this one. Counts the demand of a packet
     /// that is about to be charged.
     #[inline(always)]
@@ -411,8 +417,9 @@ fn change_shares(
             break;
         };
         if let Some(cost) = limit.cost(arrival) {
-            let share = node.share(policy, index);
-            node.set_share(policy, index, share.with_left(change(share.left, cost)));
+            node.change_share(policy, index, |share| {
+                share.with_left(change(share.left, cost))
+            });
         }
     }
     Outcome::PASSED

@@ -80,6 +80,12 @@ impl Slots for MapSet {
         // SAFETY: as above.
         unsafe { atomic::compare_exchange(&raw mut (*self.slot(slot)).word, current, new) }
     }
+
+    #[inline(always)]
+    fn least(&self, origin: u64) -> usize {
+        let least = compact::least(self, origin);
+        without_bounds(least as u64, Instant::from_nanos(origin)) as usize
+    }
 }
 
 #[inline(always)]

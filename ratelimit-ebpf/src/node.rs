@@ -43,6 +43,11 @@ impl PooledLimits for MapNode {
 
     #[inline(always)]
     fn set_share(&self, policy: &Policy, index: usize, share: Share) {
+        self.change_share(policy, index, |_| share);
+    }
+
+    #[inline(always)]
+    fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share) {
         if interruption::is_possible() {
             return;
         }
@@ -50,7 +55,7 @@ impl PooledLimits for MapNode {
             // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other
             // on one here.
             if let Some(place) = unsafe { (*shares).get_mut(index) } {
-                *place = share;
+                *place = change(*place);
             }
         }
     }

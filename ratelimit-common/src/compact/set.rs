@@ -50,6 +50,15 @@ pub trait Slots {
     ///
     /// The current word.
     fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
+
+    /// Calls [`least`] in a way that the verifier continues once, instead of once per slot.
+    #[inline(always)]
+    fn least(&self, origin: u64) -> usize
+    where
+        Self: Sized,
+    {
+        least(self, origin)
+    }
 }
 
 /// The slot of a source, or [`SLOTS`] if it has none.
