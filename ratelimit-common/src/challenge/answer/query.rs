@@ -129,25 +129,31 @@ fn datagram(
     })
 }
 
-/// Returns the sum of the 2-byte words of the next `bytes` bytes. `None` if they are incomplete.
+/// Returns the sum of the 2-byte words of the next `bytes` bytes, the last padded with 0. `None` if
+/// they are incomplete.
 #[inline(always)]
 pub fn sum(mut cursor: Cursor<'_>, bytes: u16) -> Option<u32> {
     let mut sum = 0_u32;
-    let mut left = bytes;
-    for _ in 0..WORDS_MAX {
-        if left < 2 {
+    // The odd byte first: the verifier follows the end of the loop once for each length.
+    if bytes & 1 != 0 {
+        let mut end = cursor;
+        end.skip(bytes.wrapping_sub(1) & OFFSET_MASK);
+        let [last] = *end.take::<[u8; 1]>()?;
+        sum = u16::from_be_bytes([last, 0]).into();
+    }
+    let words = u32::from(bytes / 2);
+    for index in 0..WORDS_MAX {
+        if index >= words {
             break;
         }
         let word = cursor.take::<[u8; 2]>()?;
         sum = sum.wrapping_add(u16::from_be_bytes(*word).into());
-        left = left.wrapping_sub(2);
     }
-    if left == 0 {
-        return Some(sum);
-    }
-    let [last] = *cursor.take::<[u8; 1]>()?;
-    Some(sum.wrapping_add(u16::from_be_bytes([last, 0]).into()))
+    Some(sum)
 }
 
 /// The whole words of the longest question.
-const WORDS_MAX: u16 = (QUESTION_BYTES_MAX - HEADER_BYTES) / 2;
+const WORDS_MAX: u32 = (QUESTION_BYTES_MAX - HEADER_BYTES) as u32 / 2;
+
+/// The offset of any byte of a question, as the verifier wants to see.
+const OFFSET_MASK: u16 = (QUESTION_BYTES_MAX - HEADER_BYTES).next_power_of_two() - 1;
