@@ -15,9 +15,8 @@ use ratelimit_tests::{
     require_root,
 };
 
-/// The verifier gives up after a million. That of kernel 6.1 looks at 1.4 times as many as that of
-/// 6.18.
-const INSTRUCTIONS_MAX: u32 = 900_000;
+/// The verifier gives up after a million, and a start waits for it: 100,000 take about 0.1 s.
+const INSTRUCTIONS_MAX: u32 = 310_000;
 
 #[test]
 fn the_program_loads_with_every_combination_of_constants() {

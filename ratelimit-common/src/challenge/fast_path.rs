@@ -27,9 +27,11 @@ pub fn record_idle<A: Address, S: ChallengeState<A>>(now: Instant, state: &S) {
 }
 
 /// Whether a packet is quickly known to be judged as if there were no challenge: by the settings,
-/// or by this CPU's cached knowledge. So most packets cost little while the challenge is off. If all
-/// packets are counted, it takes one of the CPU's drawn share. They are counted while connections
-/// are not challenged, whatever `prefer` says. `frame` returns a cursor at its beginning.
+/// or by this CPU's cached knowledge. So most packets cost little while the challenge is off.
+///
+/// If all packets are counted, it takes one of the CPU's drawn share. They are counted while
+/// connections are not challenged, whatever `prefer` says. `frame` returns a cursor at its
+/// beginning.
 #[inline(always)]
 pub fn is_spared<'a, A: Address>(
     source: &A,
