@@ -1,7 +1,7 @@
 #!/bin/sh
-# Packs binaries that were built as a package for Debian. It needs debhelper and dpkg-dev, and no
-# root. $1: the directory of ratelimitd and rlctl, $2: where the package goes, $3: its version. It
-# prints the file.
+# Packs prebuilt binaries as a Debian package, and prints its path. Needs debhelper and dpkg-dev,
+# but not root. $1: the directory of ratelimitd and rlctl, $2: the output directory, $3: the
+# version.
 set -eu
 binaries=$(cd "$1" && pwd)
 sources=$(cd "$(dirname "$0")/../.." && pwd)
@@ -25,7 +25,7 @@ cp "$sources/contrib/tmpfiles.conf" ratelimit.tmpfiles
 cat > changelog <<CHANGELOG
 ratelimit ($3) unstable; urgency=medium
 
-  * CHANGELOG.md says what changed.
+  * See CHANGELOG.md.
 
  -- The ratelimit maintainers <ratelimit@packages.debian.org>  $(date -R)
 CHANGELOG

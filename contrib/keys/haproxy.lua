@@ -5,7 +5,7 @@
 --   frontend web
 --     http-request lua.ratelimit users
 local ADDRESS = "http://127.0.0.1:9180/v1/forward-auth/"
--- They are of the connection or of the body, which ratelimitd does not get.
+-- Headers of the connection or the body, which are not sent to ratelimitd.
 local LEFT_OUT = { connection = true, ["content-length"] = true, expect = true, host = true,
     ["transfer-encoding"] = true, upgrade = true }
 local COPIED = { "ratelimit-policy", "ratelimit", "retry-after" }
@@ -22,7 +22,8 @@ core.register_action("ratelimit", { "http-req" }, function(txn, space)
     end
     asked["x-forwarded-for"] = { txn.f:src() }
     asked["x-forwarded-uri"] = { txn.f:pathq() }
-    local answer = core.httpclient():get({ url = ADDRESS .. space, headers = asked, timeout = 1000 })
+    local url = ADDRESS .. space
+    local answer = core.httpclient():get({ url = url, headers = asked, timeout = 1000 })
     if answer.status == 204 then
         return
     end

@@ -90,7 +90,7 @@ fn lines(file: &str) -> Vec<Line<'_>> {
     let mut is_open = false;
     let lines = file.lines().map(|line| {
         let is_item = is_open;
-        is_open = line.ends_with("= [") || is_open && line != "]";
+        is_open = line.ends_with("= [") || is_open && !matches!(line, "]" | "#]");
         if is_item {
             Line::Written(line)
         } else {
@@ -164,11 +164,17 @@ mod tests {
              limits = [\n  \
              {{ packets = 1 }},\n\
              #  {{ packets = 2 }},\n\
-             ]\n"
+             ]\n\
+             \n\
+             #more = [\n\
+             #  {{ packets = 3 }},\n\
+             #]\n\
+             # The rest.\n"
         );
         let page = super::page(&file);
         for part in [
             "\n#  { packets = 2 },\n]\n".to_owned(),
+            "\n#more = [\n#  { packets = 3 },\n#]\n.fi\n.RE\n.PP\nThe rest.\n".to_owned(),
             format!(
                 "tcp: {long}\n\
                  .br\n\

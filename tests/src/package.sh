@@ -1,7 +1,7 @@
 #!/bin/bash
-# Boots a systemd of its own, in namespaces of its own over a copy of this system that is
-# forgotten, and installs the package there. $1: a directory for all of it, $2: that of two versions
-# of the package. What came of it is in $1/out/told.
+# Boots systemd in new namespaces, over a disposable overlay of this system, and installs the
+# package there. $1: a working directory, $2: the directory with two versions of the package. The
+# output is in $1/out/told.
 set -e
 mount --make-rprivate /
 root=$1/root
@@ -34,7 +34,7 @@ say() { "$@"; echo "$? $*"; }
 is_on() { ip -d link show rl0 | grep -q prog/xdp; }
 say apt install --yes ./ratelimit_1_amd64.deb
 systemctl is-active ratelimitd
-# A client at the other end of a veth pair, in a namespace of its own.
+# A client at the other end of a veth pair, in its own namespace.
 ip netns add client
 ip link add rl0 type veth peer name rl1 netns client
 ip address add 203.0.113.2/24 dev rl0

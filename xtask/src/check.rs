@@ -2,7 +2,9 @@
 //! files in `contrib` for other tools. Every check runs, whatever the others found.
 
 use std::{
-    env, fs, io, iter,
+    env,
+    ffi::OsStr,
+    fs, io, iter,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -108,8 +110,8 @@ fn report(failed: &[&str]) -> ExitCode {
 }
 
 /// The files of the repository that match a pattern.
-fn tracked(glob: &str) -> Result<Vec<String>> {
-    let files = process::output(process::in_root("git").args(["ls-files", glob]))?;
+fn tracked<T: AsRef<OsStr>>(patterns: &[T]) -> Result<Vec<String>> {
+    let files = process::output(process::in_root("git").arg("ls-files").args(patterns))?;
     Ok(files.lines().map(str::to_owned).collect())
 }
 

@@ -28,7 +28,7 @@ struct Text {
 /// Reports every area that exceeds its share. Returns whether none does.
 pub fn is_natural() -> Result<bool> {
     let patterns = patterns()?;
-    let sources = tracked("*.rs")?;
+    let sources = tracked(&["*.rs"])?;
     let sources: Vec<String> = sources.into_iter().filter(|it| !is_test(it)).collect();
     let is_stiff = |text: &str| patterns.is_match(text);
     let is_wrong = |text: &str| is_stiff(text) && !ACCEPTED.iter().any(|it| text.contains(it));
@@ -117,7 +117,7 @@ fn comments(sources: &[String]) -> Result<Vec<Text>> {
 /// The sentences of all Markdown files.
 fn documents() -> Result<Vec<Text>> {
     let mut found = Vec::new();
-    for path in tracked("*.md")? {
+    for path in tracked(&["*.md"])? {
         found.extend(sentences(&read(&path)?, &path)?);
     }
     Ok(found)

@@ -1,40 +1,59 @@
-//! Finds lines of Rust, Markdown, the dashboard and shell that are longer than 100 columns.
-//! `rustfmt` leaves long strings, comments and the arguments of macros as they are.
+//! Finds lines of text files that are longer than 100 columns. `rustfmt` leaves long strings,
+//! comments and the arguments of macros as they are.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 use regex::Regex;
+
+use crate::workspace;
 
 const COLUMNS: usize = 100;
 
-/// Files with a table that is read row by row.
-const TABLES: &[&str] = &["ratelimit-core/src/detection/tests/unseen.rs"];
+/// Files that are generated or recorded, or whose rows cannot be broken: patterns of `git`.
+const EXCEPT: &[&str] = &[
+    "*.json",
+    "*.lock",
+    "*.snap",
+    "*.svg",
+    "*/proptest-regressions/*",
+    "contrib/man/*",
+    "ratelimit-core/src/detection/tests/unseen.rs",
+    "ratelimit-core/src/lists/tests/samples/*",
+];
 
 /// Reports every long line. Returns whether there is none.
 pub fn is_kept() -> Result<bool> {
     let mut is_kept = true;
-    let mut report = |path: &str, lines: Vec<usize>| {
+    for path in super::tracked(&patterns())? {
+        let bytes = fs::read(workspace::root().join(&path)).with_context(|| path.clone())?;
+        let Some(text) = text(bytes) else { continue };
+        let lines = match path.rsplit_once('.') {
+            Some((_, "rs")) => long_lines(&text)?,
+            Some((_, "md")) => long_lines_of_markdown(&text),
+            _ => long_lines_of_plain(&text),
+        };
         for line in lines {
             eprintln!("{path}:{line}: longer than {COLUMNS} columns");
             is_kept = false;
         }
-    };
-    for path in super::tracked("*.rs")? {
-        if !TABLES.contains(&path.as_str()) {
-            report(&path, long_lines(&super::read(&path)?)?);
-        }
-    }
-    for kind in ["*.js", "*.css", "*.html", "*.sh"] {
-        for path in super::tracked(kind)? {
-            report(&path, long_lines_of_plain(&super::read(&path)?));
-        }
-    }
-    for path in super::tracked("*.md")? {
-        report(&path, long_lines_of_markdown(&super::read(&path)?));
     }
     Ok(is_kept)
 }
 
-/// The numbers of the long lines of a page or a script, which can all be broken.
+/// All files without the exceptions.
+fn patterns() -> Vec<String> {
+    let except = EXCEPT.iter().map(|pattern| format!(":(exclude){pattern}"));
+    [":/".to_owned()].into_iter().chain(except).collect()
+}
+
+/// The text of a file, unless it is binary.
+fn text(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok()?;
+    (!text.contains('\0')).then_some(text)
+}
+
+/// The numbers of the long lines of a file whose lines can all be broken.
 fn long_lines_of_plain(text: &str) -> Vec<usize> {
     (1..)
         .zip(text.lines())
@@ -102,9 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_of_pages_and_scripts_are_found_everywhere() {
+    fn long_lines_of_plain_files_are_found_everywhere() {
         let exact = "ü".repeat(COLUMNS);
         assert_eq!(long_lines_of_plain(&format!("{exact}\n{exact}x\n\n")), [2]);
+    }
+
+    #[test]
+    fn text_is_told_from_binary_data() {
+        assert_eq!(text(b"name = 1\n".to_vec()).unwrap(), "name = 1\n");
+        assert_eq!(text(b"\0\x01".to_vec()), None);
+        assert_eq!(text(vec![0xd4, 0xc3]), None);
     }
 
     #[test]

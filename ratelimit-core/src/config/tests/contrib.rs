@@ -76,5 +76,5 @@ fn with_examples() -> String {
 }
 
 fn is_example(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_alphanumeric() || c == '[') || text.starts_with("  {")
+    text.starts_with(|c: char| c.is_alphanumeric() || "[]".contains(c)) || text.starts_with("  {")
 }
