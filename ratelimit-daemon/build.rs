@@ -127,7 +127,7 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
         symbol.delete |= symbol.name.starts_with(LABEL);
     }
     elf.delete_orphans();
-    // LLVM writes the names of sections and of symbols into one table; the builder wants two.
+    // LLVM writes the names of sections and symbols into one table; the builder needs two.
     let names = elf.sections.add();
     names.name = ".shstrtab".into();
     names.sh_type = SHT_STRTAB;

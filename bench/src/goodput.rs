@@ -33,7 +33,6 @@ use contender::{Contender, Kind};
 use flood::{Flood, Sender};
 use users::Served;
 
-/// The duration of a turn.
 const TURN: Duration = Duration::from_secs(2);
 /// The lead time of a flood.
 const BEFORE: Duration = Duration::from_millis(500);

@@ -35,7 +35,6 @@ const JUDGE: usize = 0;
 const READER: usize = 1;
 /// A daemon that has started has nothing left to do after so long.
 const SETTLE: Duration = Duration::from_secs(5);
-/// The duration of watching.
 const WATCH: Duration = Duration::from_secs(30);
 
 /// The bans whose time is measured, and the pause between two.

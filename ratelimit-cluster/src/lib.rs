@@ -8,7 +8,7 @@
 //!   result.
 //! - [`budget`]: how hosts divide a limit without a coordinator, and never above it.
 //! - [`message`]: how both are written, signed and refused.
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod budget;

@@ -200,7 +200,7 @@ impl Ipv6 {
         ]))
     }
 
-    /// The address of which these are the bytes, in network order.
+    /// Returns the address with these bytes, in network order.
     #[inline(always)]
     pub fn of_words(words: [u64; 2]) -> Self {
         Self(zerocopy::transmute!(words))
@@ -324,7 +324,7 @@ impl Address for Ipv4 {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "32 bits are shifted right")]
     fn prefix(self, bits: u8) -> Self {
-        // As 64 bits, of which all 32 can be shifted out without a branch.
+        // As 64 bits, because a shift by all 32 bits would need a branch.
         let behind = u64::from(u32::MAX).wrapping_shr(bits.into()) as u32;
         Self((u32::from_be_bytes(self.0) & !behind).to_be_bytes())
     }
@@ -495,7 +495,7 @@ impl Address for Ipv6 {
         let mixed = front.wrapping_mul(MIX[0]);
         let mixed = mixed.wrapping_add(back.wrapping_mul(MIX[1]));
         let mixed = mixed.wrapping_add(of_length(length));
-        // Once more: the upper bits alone would say no more than the region does.
+        // Mixes again: otherwise the upper bits would contain no more than the region does.
         high((mixed ^ mixed.wrapping_shr(32)).wrapping_mul(MIX[1]))
     }
 

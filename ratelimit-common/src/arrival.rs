@@ -9,7 +9,7 @@ pub struct Arrival {
     pub at: Instant,
     /// The bytes of its frame, without the checksum.
     pub bytes: u32,
-    /// Its classes; none if no limit uses classes.
+    /// The classes of the packet; none if no limit uses classes.
     pub classes: ClassSet,
     /// The settings, read once: all tables are read in the generation of these.
     pub settings: Settings,

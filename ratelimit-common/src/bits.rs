@@ -15,7 +15,7 @@ pub fn shl(value: u64, bits: u64) -> u64 {
     #[cfg(target_arch = "bpf")]
     {
         let mut shifted = value;
-        // SAFETY: registers alone.
+        // SAFETY: uses registers only.
         unsafe {
             core::arch::asm!(
                 "{0} <<= {1}",

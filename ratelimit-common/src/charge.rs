@@ -34,7 +34,8 @@ pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
     Outcome::PASSED
 }
 
-/// Whether all limits have room for a packet, which is not charged; else the first that has none.
+/// Checks whether all limits have room for a packet, without charging it. Fails with the first
+/// limit that has none.
 #[inline(always)]
 pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     for index in 0..LIMITS_MAX {

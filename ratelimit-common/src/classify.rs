@@ -48,7 +48,7 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// No class is asked for.
+    /// Looks for no class.
     pub const NONE: Self = Self {
         classes: ClassSet::NONE,
         outcome: Outcome::UNCOUNTED,

@@ -27,7 +27,7 @@ pub struct DropEvent {
     pub family: u8,
     /// The reason, as the number of [`DropReason`](crate::DropReason).
     pub reason: u8,
-    /// The index of the limit that refused; 0 where none did.
+    /// The index of the limit that refused; 0 if none did.
     pub limit: u8,
     /// Always zero.
     pub reserved: u8,

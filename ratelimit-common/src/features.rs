@@ -245,8 +245,8 @@ pub fn is_enabled<const FEATURE: u8>() -> bool {
     is_enabled_beside::<FEATURE>(0)
 }
 
-/// [`is_enabled`] where a number is at hand: the branch needs a register with one, and to put a
-/// constant there costs an instruction.
+/// Does the same as [`is_enabled`] if a number is already in a register: the branch needs a
+/// register, and loading a constant costs an instruction.
 #[inline(always)]
 pub fn is_enabled_beside<const FEATURE: u8>(number: u64) -> bool {
     if BUILT.wrapping_shr(FEATURE.into()) & 1 == 0 {

@@ -1,13 +1,13 @@
-//! Two generations of the tables that judge packets, one of which is in force.
+//! Two generations of the tables that judge packets. One of them is in force.
 //!
-//! A change of several tables is written into the other generation, and then one word puts that in
-//! force. A packet reads this word once, and uses its generation in all tables. So it is judged by
-//! the old or by the new state.
+//! A change of several tables is written into the other generation, and then a single word
+//! activates it. A packet reads this word once, and uses its generation in all tables. So it is
+//! judged by the old or by the new state.
 
 /// One of the two generations.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Generation {
-    /// The one that tables begin with.
+    /// The initial generation of tables.
     #[default]
     First,
     /// The other one.
@@ -15,7 +15,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// The one with this number, of which one bit is read.
+    /// Returns the generation with this number. Only one bit is read.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number & 1 {
@@ -24,7 +24,7 @@ impl Generation {
         }
     }
 
-    /// The one that is not this.
+    /// Returns the other generation.
     pub const fn other(self) -> Self {
         match self {
             Self::First => Self::Second,

@@ -131,7 +131,7 @@ fn of_node(tables: &impl Tables) -> Option<&Policy> {
     index.and_then(|index| tables.policy(index))
 }
 
-/// Charges a packet as [`charge`] does, where nothing was spent: all limits are asked before any is
+/// Charges a packet like [`charge`] if nothing was spent: all limits are checked before any is
 /// charged.
 #[inline(always)]
 fn charge_layers<A: Address>(
@@ -262,7 +262,7 @@ fn count_refusal<A: Address>(
 
 /// The way of a packet through its limits.
 struct Walk {
-    /// The refusal that counts: the first by limits in force, else the first by a dry run.
+    /// The refusal to report: the first of a limit in force, otherwise the first of a dry run.
     outcome: Outcome,
     /// The layers whose dry run has no room, a bit each.
     full: u32,
@@ -303,8 +303,8 @@ impl Walk {
         !outcome.is_enforced()
     }
 
-    /// Goes on, and has a verifier forget what was said so far: else it follows each combination to
-    /// the end.
+    /// Continues, and makes the verifier forget the results so far. Otherwise it follows every
+    /// combination to the end.
     #[inline(always)]
     fn forget(&mut self, at: Instant, tables: &impl Tables) -> bool {
         let outcome = self.outcome.to_bits();
@@ -334,7 +334,7 @@ struct Layer<'a, A: Address> {
 }
 
 impl<'a, A: Address> Layer<'a, A> {
-    /// The one at `layer`.
+    /// Creates the check of `layer`.
     #[inline(always)]
     fn new<T: FamilyTables<A>>(
         layer: usize,

@@ -30,8 +30,7 @@ pub const INTERFACES_MAX: u32 = 32;
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
 
-/// The policies of leases, after all others. There is room for two periods, one of which is in
-/// force.
+/// The policies of leases, after all others. They have room for two periods.
 pub const LEASED_MAX: u32 = 8_192;
 
 /// Sources, prefixes and nodes that have leases at once.

@@ -61,7 +61,7 @@ impl Demanded {
         }
     }
 
-    /// The one with this number.
+    /// Returns the variant with this number.
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number {

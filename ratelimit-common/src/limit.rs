@@ -15,7 +15,7 @@ use crate::{
 /// The most limits a policy may have.
 pub const LIMITS_MAX: usize = 8;
 
-/// The bytes of the smallest packet: an IPv4 header alone.
+/// The size of the smallest packet: an IPv4 header without payload.
 const PACKET_BYTES_MIN: u64 = 20;
 
 /// The unit that a limit counts.
@@ -56,7 +56,7 @@ impl Limit {
         }
     }
 
-    /// The same with the state of its sources in `region`, where the store is `compact`.
+    /// Returns the limit with the state of its sources in `region`, for the store `compact`.
     pub const fn in_region(self, region: Region) -> Self {
         Self { region, ..self }
     }

@@ -250,8 +250,8 @@ impl Answer {
         at_ns
     }
 
-    /// The rules at `now`, of which an allow beats a ban. The slot of the deciding rule replaces
-    /// the end of the allow.
+    /// Returns the rules at `now`, where an allow beats a ban. The slot of the deciding rule
+    /// replaces the end of the allow.
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         let mut bits = self.bits & !(END << END_SHIFT);

@@ -1,12 +1,12 @@
-//! The budget of neighbour discovery, which passes before bans and limits: else a flood of it would
-//! pass as well.
+//! The budget of neighbour discovery, which passes before bans and limits. Without it a flood of it
+//! would pass as well.
 //!
 //! A fixed window for each CPU, in one word: the tick at which it opened, above the count.
 
 use crate::Instant;
 
-/// Packets of neighbour discovery that pass on one CPU in a [`WINDOW_TICKS`]. A router with 100,000
-/// neighbours that are asked for every 30 seconds, the time of RFC 4861, gets 3,300 answers a
+/// The packets of neighbour discovery that pass on one CPU per [`WINDOW_TICKS`]. A router that
+/// probes 100,000 neighbours every 30 seconds, the time of RFC 4861, receives 3,300 answers per
 /// second.
 pub const AMOUNT: u64 = 10_000;
 

@@ -77,8 +77,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `count` new sources in `per`, of which `cpus` CPUs draw shares. `None` when they
-    /// are more than [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
+    /// Creates a budget of `count` new sources in `per`, shared by `cpus` CPUs. `None` if `count`
+    /// exceeds [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
     pub fn new(count: NonZeroU32, per: Duration, cpus: u32) -> Option<Self> {
         if count.get() > COUNT_MAX {
             return None;

@@ -164,7 +164,7 @@ impl Share {
         }
     }
 
-    /// The same of one that is drawn under one scope alone.
+    /// Returns the rest of a share that is drawn under one scope only.
     #[inline(always)]
     pub const fn left_at(&self, at: Instant) -> u64 {
         if at.as_nanos() < self.until_ns {
@@ -223,7 +223,7 @@ pub fn draw_from(
     share: u64,
 ) -> Result<Share, Outcome> {
     let before_ns = source.counts_for_ns(at);
-    // A packet from before the window opened has a share that would end at once.
+    // A packet older than the window would get a share that ends at once.
     let share = if before_ns == 0 {
         needed
     } else {
@@ -376,7 +376,7 @@ pub fn spend(both: [Option<&Policy>; 2], node: &impl PooledLimits, arrival: &Arr
     })
 }
 
-/// The same of a policy that has one limit, where it takes little; [`NOT_DRAWN`] of others too.
+/// Spends from a policy with one limit, which is cheap. [`NOT_DRAWN`] for other policies too.
 #[inline(always)]
 pub fn spend_one(policy: Option<&Policy>, node: &impl PooledLimits, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| concerns(policy, arrival)) else {

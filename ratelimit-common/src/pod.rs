@@ -18,8 +18,8 @@ use crate::{
     source::LogKey,
 };
 
-// SAFETY: `repr(C)`, valid for any bytes, no pointers; so are all that follow. None has padding but
-// for the end of `Refused<Ipv6>`, of which user space writes none.
+// SAFETY: `repr(C)`, valid for any bytes, no pointers; so are all that follow. None has padding,
+// except at the end of `Refused<Ipv6>`, which user space never writes.
 unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Aggregates {}

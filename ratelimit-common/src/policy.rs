@@ -101,7 +101,7 @@ impl Policy {
         }
     }
 
-    /// The same with its state in this slot, which is that of a destination or an interface: it is
+    /// Returns the policy with its state in this slot of a destination or an interface, which is
     /// not among the first [`NODE_POLICIES`].
     pub const fn in_slot(self, slot: u32) -> Self {
         Self { slot, ..self }
@@ -133,8 +133,8 @@ impl Policy {
         self.flags & OF_DESTINATION != 0
     }
 
-    /// The same with limits whose state is in `regions`, in the order of the limits, where the
-    /// store is `compact`.
+    /// Returns the policy with the state of its limits in `regions`, in the order of the limits,
+    /// for the store `compact`.
     pub fn in_regions(mut self, regions: &[Region]) -> Self {
         for (limit, region) in self.limits.iter_mut().zip(regions) {
             *limit = limit.in_region(*region);
@@ -176,8 +176,8 @@ impl Policy {
         self
     }
 
-    /// The same, where `other` has the same state and the same clocks: a word that one of them
-    /// leaves says to both what was used.
+    /// Returns the policy as a reader of the state of `other`, which has the same clocks. A word
+    /// written by one of them means the same usage to both.
     pub fn reading(mut self, other: &Self) -> Self {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             if let Some(other) = other.limit(index) {
@@ -202,8 +202,8 @@ impl Policy {
         self.flags & OF_PREFIXES != 0
     }
 
-    /// The same with the policy at `index` beside it: a packet must have room under both, and each
-    /// has state of its own.
+    /// Returns the policy with the one at `index` beside it: a packet must have room under both,
+    /// and each has its own state.
     pub const fn with_further(self, index: u32) -> Self {
         Self {
             further: index.wrapping_add(1),
@@ -211,8 +211,8 @@ impl Policy {
         }
     }
 
-    /// The same, where packets of the classes in `dropped` are dropped, and of the others those in
-    /// `exempt` pass without a limit.
+    /// Returns the policy that drops packets of the classes in `dropped`, and passes those of the
+    /// classes in `exempt` without a limit.
     pub const fn with_actions(self, dropped: ClassSet, exempt: ClassSet) -> Self {
         Self {
             dropped,
@@ -249,7 +249,7 @@ impl Policy {
         }
     }
 
-    /// Its terms.
+    /// Returns the terms of the policy.
     #[inline(always)]
     pub const fn terms(&self) -> u64 {
         self.terms
@@ -270,7 +270,8 @@ impl Policy {
         }
     }
 
-    /// The same with another amount of the limit at `index`, whose words mean the same.
+    /// Returns the policy with another amount of the limit at `index`. The meaning of its words
+    /// must not change.
     pub fn with_algorithm(mut self, index: usize, algorithm: impl Into<Algorithm>) -> Self {
         if let Some(limit) = self.limits.get_mut(index) {
             *limit = limit.under(algorithm.into());
@@ -278,7 +279,7 @@ impl Policy {
         self
     }
 
-    /// The index of the policy beside it; `None` where there is none.
+    /// Returns the index of the policy beside this one, if there is one.
     #[inline(always)]
     pub const fn further(&self) -> Option<u32> {
         if self.has_further() {
@@ -294,8 +295,8 @@ impl Policy {
         self.further != 0
     }
 
-    /// The same, where packets of established connections that its limits refuse are charged to the
-    /// policy at `index`.
+    /// Returns the policy that charges refused packets of established connections to the policy at
+    /// `index`.
     pub const fn with_established(self, index: u32) -> Self {
         Self {
             established: index.wrapping_add(1),
@@ -303,7 +304,7 @@ impl Policy {
         }
     }
 
-    /// The index of the policy of established connections; `None` where there is none.
+    /// Returns the index of the policy for established connections, if there is one.
     #[inline(always)]
     pub const fn established(&self) -> Option<u32> {
         match self.established {
@@ -312,8 +313,8 @@ impl Policy {
         }
     }
 
-    /// The same as one of established connections: the budget for new sources is not asked for its
-    /// state. Sources that are forged have none.
+    /// Returns the policy for established connections. It takes nothing from the budget for new
+    /// sources, because forged sources have no connections.
     pub const fn for_established(self) -> Self {
         Self {
             flags: self.flags | WITHOUT_BUDGET,

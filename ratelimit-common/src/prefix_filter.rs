@@ -24,7 +24,7 @@ use crate::Address;
 pub struct Levels {
     /// IPv6 prefixes that lie within a /64.
     pub narrowest: Option<Level>,
-    /// Prefixes of which there are many.
+    /// The level of the frequent prefix lengths.
     pub narrow: Level,
     /// All others. A packet asks for their word first, which also says whether the narrower levels
     /// have anything.

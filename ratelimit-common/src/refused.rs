@@ -20,8 +20,8 @@ use zerocopy::FromBytes;
 
 use crate::{Address, Instant, Ipv6, detected};
 
-/// The sources of which a CPU may have a word. A clear bit says only that their words are not
-/// asked.
+/// The sources for which a CPU may have a word. If the bit of a source is clear, its words are not
+/// looked up.
 pub type Filter = detected::Filter<256>;
 
 /// The sources of a set.
@@ -78,8 +78,8 @@ pub fn is_shared(address: &Ipv6) -> bool {
 pub struct Refused<A> {
     packets: u64,
     last_ns: u64,
-    /// The word of the only limit of a policy when it refused, and the scope of that policy; 0
-    /// where none is known.
+    /// The word of the only limit of a policy when it refused, and the scope of that policy; 0 if
+    /// unknown.
     word: u64,
     scope: u32,
     source: A,
@@ -116,8 +116,7 @@ impl<A: Address> Refused<A> {
         first.wrapping_add(first & second) as usize
     }
 
-    /// The place of a source, in the set that it has: where it has none, the one of which the
-    /// longest nothing was heard.
+    /// Returns the place of a source in its set, or else the least recently used place.
     #[inline(always)]
     fn place<'a>(set: &'a mut [Self; WAYS], source: &A) -> Option<&'a mut Self> {
         let mut place = Self::find(set, source);
@@ -126,7 +125,7 @@ impl<A: Address> Refused<A> {
             // An unused one has the time of boot.
             place = usize::from(second.last_ns < first.last_ns);
             let other = if place == 0 { first } else { second };
-            // Its time stays, which is not later. If all fields were written at once, the compiler
+            // The time stays: it is not later. If all fields were written at once, the compiler
             // would call a loop over bytes.
             other.packets = 0;
             other.word = 0;
@@ -154,8 +153,8 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// A source for which a word was kept; `None` where there is none of this scope, and where the
-    /// source was not refused for long: an old word could mean another time.
+    /// Returns a source with a stored word. `None` if there is none for this scope, or the last
+    /// refusal is too old: then the word could mean another time.
     #[inline(always)]
     fn with_word<'a>(
         set: &'a mut [Self; WAYS],
@@ -176,8 +175,8 @@ impl<A: Address> Refused<A> {
     }
 }
 
-/// Whether the word by which the only limit of the policy of this scope refused a source refuses it
-/// again, which is counted. The set that the source has is asked for where the filter knows the
+/// Whether the stored word of the only limit of the policy of this scope refuses the source again,
+/// which counts the refusal. The set of the source is looked up only if the filter contains the
 /// source.
 #[inline(always)]
 pub fn is_refused_again<'a, A: Address>(
@@ -220,16 +219,15 @@ pub fn keep_word<A: Address>(
     Refused::keep_word(set, source, scope, word);
 }
 
-/// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table
-/// is asked nevertheless: else its source would be one that was not seen for long, and the first to
-/// be evicted.
+/// Whether a stored word may refuse a packet at `now`. In an eighth of the time the table is used
+/// anyway. Otherwise the source would look unused there, and be the first to be evicted.
 #[inline(always)]
 pub const fn may_refuse(now: Instant) -> bool {
     now.as_nanos() & 0x7000 != 0
 }
 
-/// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they
-/// cost a packet a comparison.
+/// Words are looked up for this long after one was stored, 1.07 s. While nothing is refused, they
+/// cost a packet one comparison.
 const ASKED_NS: u64 = 1 << 30;
 
 /// The time until which words are looked up if one is stored at `now`, in nanoseconds. `None` if

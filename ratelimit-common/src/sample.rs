@@ -74,7 +74,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// The one with this number.
+    /// Returns the variant with this number.
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -85,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the variant.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self as u32

@@ -25,9 +25,9 @@ pub enum OverBudget {
     Pass,
     /// They are dropped.
     Drop,
-    /// They are charged to the overflow bucket of their sources. This stays beside the two others:
-    /// it alone bounds what late sources send and still lets some of each prefix through, as the
-    /// limits of one source.
+    /// They are charged to the overflow bucket of their sources. This exists beside the two others
+    /// because it alone bounds late sources and still lets some packets of each prefix through,
+    /// within the limits of one source.
     Aggregate,
 }
 
@@ -83,7 +83,7 @@ impl Settings {
         self.has(FILLED)
     }
 
-    /// The same with the clock that ticks only every few milliseconds, and costs next to nothing.
+    /// Selects the clock that advances only every few milliseconds, and costs next to nothing.
     pub const fn with_coarse_clock(self) -> Self {
         self.with(COARSE_CLOCK)
     }
@@ -93,13 +93,12 @@ impl Settings {
         self.without(COARSE_CLOCK)
     }
 
-    /// The same with limits that count some classes only.
+    /// Enables limits that count some classes only.
     pub const fn with_classes(self) -> Self {
         self.with(CLASSES)
     }
 
-    /// The same with classes that ask for more [properties](crate::class::Property) than protocol
-    /// and ports, or not.
+    /// Sets whether classes need more [properties](crate::class::Property) than protocol and ports.
     pub const fn asking_headers(self, asks: bool) -> Self {
         if asks {
             self.with(HEADERS)
@@ -108,7 +107,7 @@ impl Settings {
         }
     }
 
-    /// The same with classes that ask where packets go to, or not.
+    /// Sets whether classes depend on the destination.
     pub const fn asking_destination(self, asks: bool) -> Self {
         if asks {
             self.with(TO_CLASSES)
@@ -117,17 +116,17 @@ impl Settings {
         }
     }
 
-    /// The same with limits of the wider prefixes around a source.
+    /// Enables limits of the wider prefixes around a source.
     pub const fn with_aggregates(self) -> Self {
         self.with(AGGREGATES)
     }
 
-    /// The same with policies that have another one beside them.
+    /// Enables policies with another policy beside them.
     pub const fn with_further(self) -> Self {
         self.with(FURTHER)
     }
 
-    /// The same with policies some of whose limits the nodes of a cluster share.
+    /// Enables policies with limits that the nodes of a cluster share.
     pub const fn with_cluster(self) -> Self {
         self.with(CLUSTER)
     }
@@ -142,7 +141,7 @@ impl Settings {
         self.without(DESTINATIONS)
     }
 
-    /// The same with interfaces that have a [rule](InterfaceRule) of their own.
+    /// Enables interfaces with their own [rule](InterfaceRule).
     pub const fn with_interfaces(self) -> Self {
         self.with(INTERFACES)
     }
@@ -168,7 +167,7 @@ impl Settings {
         }
     }
 
-    /// The same with policies that have a second allowance for established connections.
+    /// Enables policies with a second allowance for established connections.
     pub const fn with_established(self) -> Self {
         self.with(ESTABLISHED)
     }
@@ -178,7 +177,7 @@ impl Settings {
         self.with(DETECTION)
     }
 
-    /// The same with a sample of all packets for user space, or without.
+    /// Sets whether all packets are sampled for user space.
     pub const fn sampling(self, samples: bool) -> Self {
         if samples {
             self.with(SAMPLES)
@@ -187,7 +186,7 @@ impl Settings {
         }
     }
 
-    /// The same with sources that may have to prove themselves, or not.
+    /// Sets whether sources may be challenged.
     pub const fn with_challenge(self, has_challenge: bool) -> Self {
         if has_challenge {
             self.with(CHALLENGE)
@@ -196,30 +195,29 @@ impl Settings {
         }
     }
 
-    /// The same where not all connections are challenged, but those to some
-    /// [targets](crate::challenge::Targets). SYNs to ports that serve DNS may be challenged
-    /// wherever they go.
+    /// Challenges only connections to some [targets](crate::challenge::Targets). SYNs to ports that
+    /// serve DNS may be challenged wherever they go.
     pub const fn with_challenge_targets(self) -> Self {
         self.with(CHALLENGE_TARGETS)
     }
 
-    /// The same where the challenge asks nothing of segments besides SYNs and resets.
+    /// Challenges no segments except SYNs and resets.
     pub const fn sparing_acknowledgements(self) -> Self {
         self.with(SPARES_ACKNOWLEDGEMENTS)
     }
 
-    /// The same where it asks nothing of packets that are no whole segments of TCP.
+    /// Challenges only whole segments of TCP.
     pub const fn sparing_all_but_tcp(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP)
     }
 
-    /// The same where it asks nothing of packets that are neither whole segments of TCP nor
-    /// datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
+    /// Challenges only whole segments of TCP and datagrams to [the port of
+    /// DNS](crate::challenge::query::DNS_PORT).
     pub const fn sparing_all_but_tcp_and_dns(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP_AND_DNS)
     }
 
-    /// The same where verified sources draw first from the limits of the node, and leave a
+    /// Lets verified sources draw first from the limits of the node, and leaves a
     /// [floor](crate::node::withheld) to the rest.
     pub const fn preferring_verified(self) -> Self {
         self.with(PREFERS_VERIFIED)
@@ -231,7 +229,7 @@ impl Settings {
         self.uses::<{ Feature::PrefersVerified as u8 }>()
     }
 
-    /// The same for a packet that may not use the [reserve](crate::node::RESERVE_PART) of the node.
+    /// Excludes a packet from the [reserve](crate::node::RESERVE_PART) of the node.
     #[inline(always)]
     pub const fn excluded_from_reserve(self) -> Self {
         self.with(EXCLUDED_FROM_RESERVE)
@@ -286,7 +284,7 @@ impl Settings {
         self.0 as u8
     }
 
-    /// Settings that say the same to limits as those of which this is the byte.
+    /// Creates settings that mean the same to limits as those with this byte.
     #[inline(always)]
     pub const fn from_limits(byte: u8) -> Self {
         Self(byte as u64)
@@ -350,7 +348,7 @@ impl Settings {
         self.uses::<{ Feature::CoarseClock as u8 }>()
     }
 
-    /// Whether the class of a packet is asked for.
+    /// Whether packets are classified.
     #[inline(always)]
     pub fn has_classes(self) -> bool {
         self.uses::<{ Feature::Classes as u8 }>()

@@ -174,7 +174,7 @@ pub fn check<A: Address>(
         Some(words) if !has_budget || words.is_own(policy, arrival) => {
             charge::check(policy, &words, arrival)
         }
-        // The budget comes before the limits, and is not asked for until the packet is charged.
+        // The budget is checked before the limits, and only for packets that are charged.
         _ if has_budget => Outcome::PASSED,
         _ => charge::fits(policy, arrival),
     };

@@ -72,7 +72,7 @@ impl BanRule {
         })
     }
 
-    /// The same for sources too that have no TCP connection to this host, and may be forged.
+    /// Applies the rule also to sources without a TCP connection to this host, which may be forged.
     pub const fn for_unverified(self) -> Self {
         Self {
             unverified: 1,

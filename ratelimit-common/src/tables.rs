@@ -56,17 +56,17 @@ pub trait Tables: Sized {
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;
 
-    /// The same number, of which a verifier that follows each path forgets what it has learned on
-    /// this one.
+    /// Returns the same number. A verifier that follows each path forgets what it learned on this
+    /// one.
     #[inline(always)]
     fn forget(&self, number: u32, _now: Instant) -> u32 {
         number
     }
 
-    /// The policy at `index`; `None` where there is none.
+    /// Returns the policy at `index`, if there is one.
     fn policy(&self, index: u32) -> Option<&Policy>;
 
-    /// The classes that packets of which `property` is `value` do not belong to.
+    /// Returns the classes that exclude packets with this `value` of `property`.
     fn excluded(&self, property: Property, value: u32) -> ClassSet;
 
     /// [`classify::excluded_by_destination`], wherever its code is kept.
@@ -86,7 +86,7 @@ pub trait Tables: Sized {
     /// is left. See [`ban_budget`](crate::ban_budget).
     fn may_detect(&self, verification: Verification, now: Instant) -> bool;
 
-    /// Counts what became of a source that a policy was to ban.
+    /// Counts the result of a ban by a policy.
     fn count_detection(&self, detection: BanResult);
 
     /// Counts a packet, once, under its verdict.
@@ -180,8 +180,8 @@ pub trait FamilyTables<A: Address>: Tables {
     /// established.
     fn is_connected(&self, frame: Cursor<'_>) -> bool;
 
-    /// Whether a source has to [prove itself](crate::challenge::is_unproved) for the packet, and
-    /// has not.
+    /// Whether a source must [prove itself](crate::challenge::is_unproved) for the packet, and has
+    /// not done so.
     #[inline(always)]
     fn is_unproved(&self, _source: &A, _: &Strike<'_>) -> bool {
         false
@@ -213,7 +213,8 @@ pub trait FamilyTables<A: Address>: Tables {
     /// [`source_limits::charge_source`] in the store.
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
-    /// The index of the policy of the packet's destination; [`NO_DESTINATION`] where it has none.
+    /// Returns the index of the policy for the destination of the packet; [`NO_DESTINATION`] if
+    /// there is none.
     #[inline(always)]
     fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {
         let policy = self.listed(flow.destination, now).destination();

@@ -58,8 +58,8 @@ pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Reports that a request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
-    /// What failed, on which object, and why; no trailing full stop. [`Problem`] has it as
-    /// `detail`.
+    /// The error: what failed, on which object, and why; no trailing full stop. [`Problem`] has it
+    /// as `detail`.
     #[serde(alias = "detail")]
     pub error: String,
     /// A command or configuration line that fixes the error.
@@ -403,8 +403,7 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The deciding ban, if there is one.
     pub ban: Option<Ban>,
-    /// Why the address is protected, so that only forced bans apply to it; unset if it is not
-    /// protected.
+    /// The reason the address is protected from all but forced bans; unset if it is not protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected: Option<String>,
     /// Lists that contain the address.
@@ -559,7 +558,7 @@ pub struct ClassView {
     /// The packets that belong to the class.
     #[serde(flatten)]
     pub class: Class,
-    /// What happens to packets of the class instead of limits.
+    /// Action for packets of the class instead of limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
 }
@@ -666,8 +665,8 @@ pub struct Status {
     pub config_files: Vec<String>,
     /// When the configuration was last applied.
     pub config_applied: Timestamp,
-    /// Why the last reload failed; unset if it succeeded. Quotes from files are shown to root only
-    /// and replaced by `…` for others.
+    /// The error of the last reload; unset if it succeeded. Quotes from files are shown to root
+    /// only and replaced by `…` for others.
     pub config_error: Option<String>,
     /// Whether the whole host is a dry run.
     pub observe: bool,
@@ -762,7 +761,7 @@ pub struct DatabaseStatus {
 pub struct SuspendedLimits {
     /// Name of the policy: a prefix or `default`.
     pub policy: String,
-    /// Why the limits are not in force.
+    /// The reason the limits are not in force.
     pub error: String,
 }
 
@@ -790,7 +789,7 @@ pub struct InterfaceStatus {
     /// interface gets the configured name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_to: Option<String>,
-    /// Why the program is not attached.
+    /// The reason the program is not attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Additional information about the attachment.

@@ -1,4 +1,4 @@
-//! The challenge of sources, as people say it.
+//! The challenge of sources, as configured.
 
 use std::{fmt, net::IpAddr, num::NonZeroU32, time::Duration};
 
@@ -29,11 +29,11 @@ pub struct Challenge {
     pub connections: When,
     /// The threshold for challenging DNS queries: a rate per second.
     pub queries: When,
-    /// The destinations to which connections are challenged; all where none is named.
+    /// The destinations to which connections are challenged; empty for all.
     pub destinations: Vec<Prefix>,
     /// Destination ports of connections, if they are restricted.
     pub connection_ports: Vec<u16>,
-    /// The names of the classes of which SYNs are challenged; all where none is named.
+    /// The names of the classes whose SYNs are challenged; empty for all.
     pub classes: Vec<String>,
     /// The ports that serve DNS.
     pub ports: Vec<u16>,

@@ -72,7 +72,7 @@ pub struct ClassParts {
     pub destination: Option<BTreeSet<Prefix>>,
 }
 
-/// A key that takes numbers, with what is said of it.
+/// A key that takes numbers, and its value.
 type NumbersOf = (Field, fn(&ClassParts) -> &Option<Numbers>);
 
 const fn field(key: &'static str, what: &'static str, last: u16) -> Field {
@@ -113,14 +113,14 @@ pub enum Match {
 /// The error of an invalid class.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClassError {
-    /// Nothing is said.
-    #[error("the class says nothing: it would have every packet")]
+    /// No condition.
+    #[error("the class has no conditions: every packet would match")]
     Everything,
     /// A list without entries.
     #[error("the list of `{0}` is empty: no packet would belong to the class")]
     EmptyList(&'static str),
     /// A list of all that there is.
-    #[error("`{0}` names everything there is, so it says nothing")]
+    #[error("`{0}` includes every value, so it has no effect")]
     FullList(&'static str),
     /// Ports of a protocol that has none.
     #[error("{0} has no ports: none would belong to the class")]
@@ -137,7 +137,7 @@ pub enum ClassError {
     /// A prefix that another one has.
     #[error("`destination` names {narrow}, which is a part of {wide}")]
     Within {
-        /// The one.
+        /// The narrower prefix.
         narrow: Prefix,
         /// The other one.
         wide: Prefix,
@@ -193,7 +193,8 @@ impl Class {
             all.filter(|protocol| implied.iter().all(|(_, has)| has(*protocol)))
                 .collect()
         });
-        // None is left where something is said of ICMP, and something that ICMP has not.
+        // Empty if there is a condition about ICMP, and one about something that ICMP does not
+        // have.
         let icmp = protocols.is_empty().then_some(protocol::ICMP);
         for (error, has) in implied {
             let mut own = protocols.iter().copied().chain(icmp);
@@ -213,7 +214,7 @@ impl Class {
         Ok(Self(Box::new(parts)))
     }
 
-    /// Its properties, including protocols that follow from ports or flags.
+    /// The conditions, including protocols that follow from ports or flags.
     pub const fn parts(&self) -> &ClassParts {
         &self.0
     }
@@ -225,7 +226,7 @@ impl Class {
         properties.any(|property| property.is_of_headers() && self.says(property))
     }
 
-    /// Whether something is said of a property.
+    /// Whether there is a condition about a property.
     pub const fn says(&self, property: Property) -> bool {
         let parts = &self.0;
         match property {
@@ -361,7 +362,7 @@ impl Class {
 type Implied = (fn(String) -> ClassError, fn(u8) -> bool);
 
 impl ClassParts {
-    /// The protocols of which something else is said that no other has.
+    /// Returns the protocols that other conditions require.
     fn implied_protocols(&self) -> Vec<Implied> {
         let of_ports = self.source_ports.is_some() || self.destination_ports.is_some();
         let of_icmp = self.icmp_type.is_some() || self.icmp_code.is_some();
@@ -403,7 +404,7 @@ impl ClassParts {
             }
     }
 
-    /// A prefix is said once, and not every address.
+    /// Checks that the destinations neither overlap nor cover everything.
     fn check_destination(&self) -> Result<(), ClassError> {
         const KEY: &str = "destination";
         let Some(prefixes) = &self.destination else {

@@ -371,9 +371,9 @@ fn place(
     Ok(Unsettled { small, retired })
 }
 
-/// The sets that a table is to have where `wanted` would do, and `held` is there from before. It
-/// keeps its own, if all that is intended fits into it, it was not made for fewer sources, and it
-/// is not far too large. A table of another size begins empty.
+/// Returns the number of sets of a table that needs `wanted`, and has those of `held`. It keeps its
+/// size if everything intended fits into it, it was not made for fewer sources, and it is not far
+/// too large. A table of another size starts empty.
 pub fn sets_beside(intent: &Intent, wanted: u32, held: &ExistingTable) -> u32 {
     let (mut policies, mut classes) = Default::default();
     let mut compile = |before: &BTreeMap<u32, Policy>, unsettled: Unsettled| {
@@ -418,7 +418,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &ExistingTable) -> u32 {
     }
 }
 
-/// The rules of every prefix that something is said about, with packets counted in these slots.
+/// Compiles the rules of every prefix in the intent, with packets counted in these slots.
 pub fn compile_rules(policies: &Policies, intent: &Intent, slots: &CounterSlots) -> Rules {
     let policy = |name: &str| counted_policy(policies, slots, name);
     let destinations = policies.of_destinations();

@@ -66,7 +66,7 @@ impl CounterSlots {
         }
     }
 
-    /// The slot of an owner; 0 where it has none.
+    /// Returns the slot of an owner; 0 if it has none.
     pub fn slot(&self, owner: Owner<'_>) -> u16 {
         if self.by_owner.is_empty() {
             return 0;
@@ -121,7 +121,7 @@ impl CounterSlots {
             .any(|pool| !pool.resting.is_empty() && pool.len() < OF_LISTS + pool.resting.len())
     }
 
-    /// Frees the slots that were released, after no packet of before is under way any more.
+    /// Frees the released slots, once no packet that may use them is being processed.
     pub fn rest(&mut self) {
         for pool in [&mut self.others, &mut self.policies] {
             pool.free.extend(pool.resting.drain(..));

@@ -145,14 +145,14 @@ impl Edit {
 /// A wanted policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedPolicy<'a> {
-    /// Its name: in the configuration, or the prefix whose limits were set at runtime.
+    /// The name in the configuration, or the prefix whose limits were set at runtime.
     pub name: String,
     /// The policy whose limits and state it has; `None` where they are its own.
     pub base: Option<String>,
     /// The policy that its sources would be under without it, whose state they keep where the words
     /// mean the same.
     pub around: Option<String>,
-    /// Its limits.
+    /// The limits.
     pub limits: Cow<'a, [LimitSpec]>,
     /// Further limits beside them, which have state of their own.
     pub further: Vec<LimitSpec>,
@@ -450,7 +450,7 @@ impl Intent {
         })
     }
 
-    /// The same that hold at `now`, and of each list the widest.
+    /// Returns the bans in force at `now`, and the widest one of each list.
     pub fn bans_that_hold(
         &self,
         prefix: Prefix,
@@ -536,7 +536,7 @@ impl Intent {
         self.lasting_policy_name(prefix)
     }
 
-    /// The same as it would be without a further limit of just this prefix.
+    /// Returns the name of the policy without a further limit of just this prefix.
     fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limits_of(Target::Sources(prefix)).is_some() {
             return Some(prefix.to_string());

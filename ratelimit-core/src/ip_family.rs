@@ -18,7 +18,7 @@ impl IpFamily {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// Its name.
+    /// Returns the name of the family.
     pub const fn label(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -38,7 +38,7 @@ impl IpFamily {
 
 /// An address of one of them, between the tables' types and those of the standard library.
 pub trait IpAddress: Address + FromBytes + Sync {
-    /// Its family.
+    /// The family of the address type.
     const IP_FAMILY: IpFamily;
 
     /// The address, where it is one of this family.

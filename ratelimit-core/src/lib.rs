@@ -2,7 +2,7 @@
 //! captures, detection.
 //!
 //! It uses no kernel, database or network. Time is an argument.
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 #[macro_use]

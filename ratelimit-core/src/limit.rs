@@ -84,7 +84,7 @@ pub enum Algorithm {
         /// Capacity of the bucket.
         burst: u64,
     },
-    /// At most the amount in any window whatever: the time of each packet of it is kept.
+    /// At most the amount in any window of time: the time of each admitted packet is stored.
     SlidingLog,
 }
 
@@ -141,13 +141,13 @@ pub enum LimitError {
         amount_max: u64,
     },
     /// A burst of something that has none.
-    #[error("only a token-bucket has a burst: write the algorithm, or leave the burst out")]
+    #[error("only a token-bucket has a burst: write the algorithm, or remove the burst")]
     BurstWithoutBucket,
     /// No packet would ever fit.
     #[error("the burst is 0, which would drop everything: write at least 1")]
     ZeroBurst,
     /// The bucket holds more than a word.
-    #[error("the burst is more than one word of state holds; write at most {burst_max}")]
+    #[error("the burst does not fit into one word of state; write at most {burst_max}")]
     BurstTooLarge {
         /// The largest burst.
         burst_max: u64,

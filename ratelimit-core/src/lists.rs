@@ -89,7 +89,7 @@ pub fn read(source: ListText<'_>, vetting: &Vetting) -> Result<Reading, NoList> 
         (format, Some(path)) => {
             return Err(NoList {
                 error: format!("{}: is {format}, and has no key {path}", source.name),
-                hint: "leave --json-path or json_path out: it is for JSON",
+                hint: "remove --json-path or json_path: it is for JSON",
             });
         }
     };

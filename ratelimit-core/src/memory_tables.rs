@@ -527,7 +527,8 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
 }
 
 impl At<'_> {
-    /// Notes the refusal that counts: the first by limits in force, else the first by a dry run.
+    /// Records the refusal to report: the first of a limit in force, otherwise the first of a dry
+    /// run.
     fn note(&self, policy: Option<&Policy>, outcome: Outcome) {
         let scope = &self.tables.refused_scope;
         if outcome.is_enforced() || (outcome.is_refused() && scope.get().is_none()) {

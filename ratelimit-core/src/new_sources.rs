@@ -25,11 +25,11 @@ pub const OVER_BUDGET: [(&str, OverBudget); 3] = [
 ];
 
 impl NewSources {
-    /// The budget as the datapath reads it, of which `cpus` CPUs draw shares.
+    /// Compiles the budget, shared by `cpus` CPUs.
     ///
     /// # Panics
     ///
-    /// When count and time are none that the configuration takes.
+    /// If the configuration would not accept the count and time.
     pub fn compile(&self, cpus: u32) -> Budget {
         Budget::new(self.count, self.per, cpus).expect("the configuration refuses more")
     }

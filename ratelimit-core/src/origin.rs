@@ -38,7 +38,7 @@ pub enum Origin {
 pub struct UnknownOrigin(String);
 
 impl Origin {
-    /// The one that sorts before all others.
+    /// The first origin in the order.
     pub const FIRST: Self = Self::Config;
 
     /// The origin of entries of this list.

@@ -41,7 +41,7 @@ pub struct Named {
     pub role: Role,
     /// Compiled form for the datapath.
     pub policy: Policy,
-    /// Its limits as people say them, and behind them the further ones.
+    /// The limits as configured, followed by further ones.
     pub limits: Vec<LimitSpec>,
     /// The ban rule, as people write it.
     pub ban: Option<BanSpec>,
@@ -224,15 +224,15 @@ impl<'a> Used<'a> {
 pub struct TooManyPolicies;
 
 impl Policies {
-    /// Puts `wanted`, whose index does not matter, under a name: at the index that the name has
-    /// when the policies are the same, else at a free one.
+    /// Assigns an index to `wanted` under a name: the index of that name if the policies are the
+    /// same, otherwise a free one.
     ///
-    /// `used` are the policies in the datapath. A free index is one that none of them has, except
-    /// that a policy which is there already, from before a restart, is adopted.
+    /// `used` are the policies in the datapath. An index is free if none of them has it. An equal
+    /// policy that exists from before a restart is adopted.
     ///
     /// # Errors
     ///
-    /// When no index is free.
+    /// If no index is free.
     pub fn assign(
         &mut self,
         name: &str,
@@ -262,8 +262,7 @@ impl Policies {
         Ok(index)
     }
 
-    /// The index of a policy: the one that it has when it is the same as the one that is `held`,
-    /// else a free one.
+    /// Returns the index of a policy: that of an equal policy in `held`, otherwise a free one.
     #[expect(
         clippy::large_types_passed_by_value,
         reason = "a policy for each name, when a configuration is read"

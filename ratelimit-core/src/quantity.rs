@@ -88,6 +88,6 @@ fn too_large(text: &str) -> QuantityError {
 fn too_fine(text: &str, number: &str) -> QuantityError {
     QuantityError::new(
         format!("`{number}` in `{text}` is not a whole number of the smallest unit"),
-        "write fewer digits behind the point",
+        "write fewer digits after the decimal point",
     )
 }

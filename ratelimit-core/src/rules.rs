@@ -24,7 +24,7 @@ pub struct Counted {
     pub slot: u16,
 }
 
-/// The one that lasts longer, the later one of two that last as long.
+/// Returns the one that lasts longer; the later one of two that last equally long.
 pub fn longer(one: Option<Counted>, other: Option<Counted>) -> Option<Counted> {
     let end = |counted: Option<Counted>| counted.map(|counted| counted.until);
     if end(other) >= end(one) { other } else { one }
@@ -58,8 +58,8 @@ impl From<ListEntry> for Said {
 }
 
 impl Said {
-    /// The same in half of the memory, as the datapath holds it. An allow ends there within a tick
-    /// of its end.
+    /// Returns the entry as the datapath stores it, in half of the memory. An allow ends there
+    /// within a tick of its end.
     fn kept(self) -> ListEntry {
         let slot = |counted: Option<Counted>| counted.map_or(0, |counted| counted.slot);
         let (policy, of_policy) = self.policy.unzip();
@@ -169,7 +169,7 @@ impl Rules {
         rules
     }
 
-    /// Says all that is said about a prefix by its own name as one of sources, but for forced bans.
+    /// Sets the rules of a prefix, except forced bans.
     pub fn set(
         &mut self,
         prefix: Prefix,
@@ -225,8 +225,8 @@ impl Rules {
         })
     }
 
-    /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its
-    /// own name.
+    /// Returns the entry that the datapath needs for `prefix`; `None` if the prefix itself has no
+    /// rule.
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.is_named(prefix).then(|| self.sum(prefix))
     }
@@ -273,7 +273,7 @@ impl Rules {
         entries
     }
 
-    /// The entry of a prefix of which this is said, the prefixes around it included.
+    /// Returns the entry of a prefix with these rules, including those of the prefixes around it.
     fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
         if !self.exempt.is_protected(prefix) {
             let action = sum.action.filter(|action| *action != PolicyAction::Limit);
@@ -294,7 +294,7 @@ impl Rules {
         self.said.contains_key(&prefix) || self.exempt.protected().contains(&prefix)
     }
 
-    /// The protected prefixes of which nothing else is said.
+    /// Returns the protected prefixes without other rules.
     fn only_protected(&self) -> impl Iterator<Item = Prefix> + '_ {
         let protected = self.exempt.protected().iter().copied();
         protected.filter(|prefix| !self.said.contains_key(prefix))

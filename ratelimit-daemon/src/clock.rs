@@ -17,7 +17,7 @@ use ratelimit_core::intent::renewed::later;
 use rustix::time::{ClockId, clock_getres};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Returns the kernel's monotonic clock, as does `bpf_ktime_get_ns`. It pauses while the machine
+/// Returns the kernel's monotonic clock, like `bpf_ktime_get_ns`. It pauses while the machine
 /// sleeps.
 pub fn now() -> Instant {
     read(libc::CLOCK_MONOTONIC)
@@ -43,7 +43,7 @@ pub fn wall_millis() -> u64 {
     wall().as_millisecond().try_into().unwrap_or_default()
 }
 
-/// The time since boot, that asleep included.
+/// Returns the time since boot, including time asleep.
 pub fn since_boot() -> Instant {
     read(libc::CLOCK_BOOTTIME)
 }

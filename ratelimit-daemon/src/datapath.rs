@@ -64,7 +64,7 @@ pub enum DatapathError {
     Full {
         /// The name of the map.
         map: &'static str,
-        /// Its capacity.
+        /// The capacity of the map.
         capacity: u32,
     },
     /// A program could not be replaced by one with the features that a change needs.

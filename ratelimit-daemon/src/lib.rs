@@ -1,5 +1,5 @@
 //! The library behind `ratelimitd`: control plane, datapath, loader, servers, metrics.
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod clock;

@@ -84,8 +84,8 @@ pub trait Loader: Send {
     /// Restores removed pins of maps and links, and returns whether any were missing.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// The interfaces whose program calls another one than the one that is pinned where their
-    /// `chain` says, or where none is pinned there.
+    /// Returns the interfaces whose program calls another program than the one pinned at the path
+    /// in `chain`, also if none is pinned there.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Lets go of the maps whose records were carried over to larger or smaller ones.
@@ -96,7 +96,7 @@ pub trait Loader: Send {
         Ok(())
     }
 
-    /// Takes the program off an interface; `false` where none of ours is pinned for it.
+    /// Detaches the program from an interface; `false` if none of ours is pinned for it.
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool>;
 
     /// Takes the program off all interfaces, which it answers, and removes the pins of the maps.
@@ -176,7 +176,7 @@ pub struct MapPlan {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfacePlan {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
     /// Slot of its counters.
     pub slot: u32,
@@ -209,7 +209,7 @@ pub struct Attachment {
     pub mode: Option<XdpMode>,
     /// The pin for that program.
     pub entry: Option<PathBuf>,
-    /// Its number.
+    /// The ID of the program.
     pub program: u32,
     /// The pin of the program that receives passed packets, if it is known.
     pub next: Option<PathBuf>,

@@ -52,7 +52,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) if !is_told && clock::monotonic() > begun + QUIET => {
                     info!(
                         file = %path.display(),
-                        "waiting for another ratelimitd, or its loader, to end"
+                        "waiting for another ratelimitd, or its loader, to exit"
                     );
                     is_told = true;
                 }

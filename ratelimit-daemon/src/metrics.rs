@@ -183,7 +183,7 @@ fn keys(to: &mut Exposition, spaces: &[(String, Counts)]) {
         spaces.map(move |(space, counts)| (space, count(counts)))
     };
     to.counter("ratelimit_keys_allowed")
-        .help("Requests of keys that obtained the whole amount, by key space.")
+        .help("Requests of keys that obtained the full amount, by key space.")
         .each("space", of(|it| it.allowed));
     to.counter("ratelimit_keys_refused")
         .help("Requests of keys that obtained less than the amount, by key space.")
@@ -244,7 +244,7 @@ fn sources(to: &mut Exposition, snapshot: &Snapshot) {
         .each("family", labels().zip(snapshot.sources.evicted));
 }
 
-/// The budget, where there is one. The counters of packets say what became of packets over budget.
+/// Writes the budget, if there is one. Packets over budget are in the counters of packets.
 fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
     let Some(budget) = &snapshot.status.new_sources else {
         return;

@@ -1,5 +1,5 @@
-//! Giving up what the process may do, for good: [`keep_for_loading`] in the process of the loader,
-//! [`give_up`] in the daemon.
+//! Drops the privileges of the process permanently: [`keep_for_loading`] in the loader, [`give_up`]
+//! in the daemon.
 
 use std::io;
 

@@ -89,7 +89,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     // A killed daemon may have left its lease.
-    maps.end().context("ending a capture of before")?;
+    maps.end().context("ending a previous capture")?;
     loop {
         let request = tokio::select! {
             () = stop.cancelled() => return Ok(()),

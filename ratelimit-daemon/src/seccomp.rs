@@ -1,5 +1,5 @@
-//! Which system calls the processes may make: everything else answers `ENOSYS`, which libraries
-//! take for an older kernel. None of them executes a program, changes a user, traces, mounts, or
+//! The system calls that the processes may make. All others return `ENOSYS`, which libraries
+//! mistake for an older kernel. None of them executes a program, changes a user, traces, mounts, or
 //! loads a module.
 //!
 //! The filters are of the kind that threads inherit, and that cannot be taken off.
@@ -92,7 +92,7 @@ const FILES: &[c_long] = &[
     libc::SYS_unlinkat,
 ];
 
-/// The same by the calls that newer machines do not have.
+/// System calls with the same purpose that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
     libc::SYS_access,

@@ -89,7 +89,7 @@ impl User {
         Some(nobody)
     }
 
-    /// Its name.
+    /// Returns the name of the user.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,6 +1,6 @@
-//! Copies dropped packets to user space, while it asks for them.
+//! Copies dropped packets to user space while a capture runs.
 //!
-//! A packet that passes costs nothing, and a drop a look at one word.
+//! A packet that passes pays nothing, and a drop pays for reading one word.
 
 use core::slice;
 

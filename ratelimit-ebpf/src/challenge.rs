@@ -223,7 +223,7 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn verify(&self, source: &A, verified: Verified) {
-        // Without room the source is asked again.
+        // If there is no room, the source is challenged again.
         let _ = A::VERIFIED.insert(source, verified.to_bits(), 0);
     }
 }

@@ -28,8 +28,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// [`classify::classes`] of a packet inside of which no other one is looked for: the chain of
-    /// calls that asks for it has no stack for that.
+    /// Runs [`classify::classes`] for a packet without looking for an inner packet: the chain of
+    /// calls has no stack left for that.
     pub fn classes_outside(
         context: *mut xdp_md,
         upper: UpperLayer,

@@ -141,8 +141,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// Charges a packet of the source with this tag to the limits of a policy without logs, one of
-    /// which counts it.
+    /// Charges a packet of the source with this tag to the limits of a policy without logs. At
+    /// least one of them counts it.
     fn charge_slot_words[charge_slot_words_v4, charge_slot_words_v6]<A>(
         tag: u64, policy: &Policy; arrival
     ) -> Outcome {

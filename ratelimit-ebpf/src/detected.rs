@@ -96,7 +96,7 @@ impl Ring for BanRing {
     }
 }
 
-/// Counts what became of a ban.
+/// Counts the result of a ban.
 #[inline(always)]
 pub fn count(detection: BanResult) {
     if let Some(tally) = DETECTIONS.first_ptr() {

@@ -65,7 +65,7 @@ static BEHIND: Behind = Behind::new();
 #[unsafe(export_name = "BEHIND_FRAGS")]
 static BEHIND_FRAGS: Behind = Behind::new();
 
-/// Leaves one packet, all of which is readable.
+/// Hands one packet, which is in one buffer, to the program that judges it.
 #[xdp]
 #[inline(always)]
 pub fn ratelimit_entry(context: XdpContext) -> u32 {

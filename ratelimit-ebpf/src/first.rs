@@ -6,7 +6,7 @@ use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_map_lookup_elem, maps as unty
 
 use crate::constant::Constant;
 
-/// Its index, which user space does not change. Passing a pointer to memory takes three
+/// The index, which user space does not change. Passing a pointer to memory takes three
 /// instructions less than writing the index to the stack.
 #[unsafe(no_mangle)]
 static FIRST: Constant<u32> = Constant::new(0);

@@ -74,9 +74,8 @@ pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
-/// The same in a subprogram, which does not know the length of the frame, and whether it was
-/// copied. It is not reported by the program: the verifier of 6.1 would look at all that follows
-/// twice.
+/// Reads the frame in a subprogram, which does not know its length and whether it was copied. The
+/// program does not return that: the verifier of 6.1 would follow everything after it twice.
 #[inline(always)]
 pub fn reread(context: &XdpContext) -> (Cursor<'_>, bool) {
     if is_short(context, || bytes(context.ctx)) {
@@ -92,8 +91,8 @@ pub fn whole(context: &XdpContext) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
-/// The same, read from the context again: the compiler would keep the bounds of the packet, for
-/// which the stack has no room.
+/// Reads the frame from the context again: the compiler would keep the bounds of the packet on the
+/// stack, which has no room.
 #[inline(always)]
 pub fn whole_by_context<'a>(context: *mut xdp_md) -> Cursor<'a> {
     // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds

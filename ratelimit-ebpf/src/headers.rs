@@ -67,5 +67,5 @@ subprogram! {
     }
 }
 
-/// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
+/// The largest offset of the end of an IPv6 header in a frame, which the verifier needs to know.
 pub const FIXED_HEADERS_MAX: u16 = INNER_OFFSET_MAX + ipv6::HEADER_BYTES;

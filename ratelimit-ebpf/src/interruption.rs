@@ -1,9 +1,9 @@
 //! Whether programs on one CPU can interrupt each other.
 //!
-//! In a usual kernel they cannot: they run in the soft interrupt of receiving, one after the other.
-//! A real-time kernel (`PREEMPT_RT`) runs that in threads, which may drive each other off a CPU
-//! since it may be built without a lock around them (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18).
-//! There, what belongs to a CPU is claimed, counted atomically, or not used at all.
+//! In a normal kernel they cannot: they run one after the other in the receive soft interrupt. A
+//! real-time kernel (`PREEMPT_RT`) runs it in threads, which may preempt each other because the
+//! kernel can be built without a lock around them (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18). There,
+//! the data of a CPU is claimed, counted atomically, or not used at all.
 
 use ratelimit_common::features::{self, Feature};
 
@@ -15,7 +15,8 @@ pub fn is_possible() -> bool {
     features::is_enabled::<{ Feature::Interruptible as u8 }>()
 }
 
-/// [`is_possible`] where a number is at hand, which saves an instruction.
+/// Does the same as [`is_possible`] if a number is already in a register, which saves an
+/// instruction.
 #[inline(always)]
 pub fn is_possible_beside(number: u64) -> bool {
     features::is_enabled_beside::<{ Feature::Interruptible as u8 }>(number)

@@ -107,7 +107,7 @@ of_algorithm!(
     charge_token_bucket = as_token_bucket
 );
 
-/// [`charge::check_limit`] for a sliding log, which a scope and the index of a limit tell apart.
+/// Runs [`charge::check_limit`] for a sliding log, which a scope and the index of a limit identify.
 #[inline(always)]
 pub fn check_log<A: FamilyMaps>(
     source: &A,
@@ -128,7 +128,7 @@ subprogram! {
     }
 }
 
-/// [`charge::charge_limit`] likewise.
+/// Runs [`charge::charge_limit`] for a sliding log.
 #[inline(always)]
 pub fn charge_log<A: FamilyMaps>(
     source: &A,

@@ -1,4 +1,4 @@
-//! Charging limits in subprograms, each of which the verifier follows once.
+//! Charges limits in subprograms. The verifier follows each of them once.
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{

@@ -81,7 +81,7 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
     let start = headers.as_mut_ptr().cast::<c_void>();
     // SAFETY: the pieces lie within the headers, and the lengths are those of the pieces.
     unsafe {
-        // Volatile: else it is a call, which takes stack.
+        // Volatile, because the compiler would emit a call, which takes stack.
         for index in 0..size_of::<Headers>() / size_of::<u64>() {
             start.cast::<u64>().add(index).write_volatile(0);
         }

@@ -194,7 +194,7 @@ subprogram! {
 }
 
 subprogram! {
-    /// The index of the policy of the destination of the packet of `context`, of which the address
+    /// Returns the index of the policy for the destination of the packet of `context`. The address
     /// is read again.
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
         context: *mut xdp_md, now: Instant, generation: Generation
@@ -212,8 +212,7 @@ subprogram! {
     }
 }
 
-/// Keeps the answer about an address. A later level that is asked replaces it: the last one that is
-/// asked has the answer.
+/// Keeps the result for an address. A later level replaces it.
 #[inline(always)]
 fn keep<A: FamilyMaps>(
     address: A,

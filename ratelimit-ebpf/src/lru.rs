@@ -15,7 +15,7 @@ use crate::{
     new_sources, refused,
 };
 
-/// A record for each source, with the state of this CPU if it is at hand.
+/// A record for each source, with the state of this CPU if it was already looked up.
 pub struct Records(pub Option<*mut OfCpu>);
 
 impl<A: FamilyMaps> Store<A> for Records {

@@ -61,7 +61,7 @@ use ratelimit_common::{Cursor, DropReason, Verdict, decide};
 use settings::settings;
 use tables::KernelTables;
 
-/// Judges one packet, all of which is readable.
+/// Judges one packet, which is in one buffer.
 #[xdp]
 #[inline(always)]
 pub fn ratelimit(context: XdpContext) -> u32 {

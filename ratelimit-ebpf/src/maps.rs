@@ -221,7 +221,7 @@ pub type BanWords = [u64; ban_budget::SLOTS as usize];
 #[btf_map]
 pub static DETECTION_RING: Array<BanWords, { Verification::COUNT }, MAPPED> = Array::new();
 
-/// Index 0 → what became of them, on this CPU.
+/// Index 0 → results of bans, on this CPU.
 #[btf_map]
 pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 

@@ -1,4 +1,4 @@
-//! The budget for new sources, of which this CPU draws shares.
+//! The budget for new sources, shared by all CPUs.
 
 use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 

@@ -1,4 +1,4 @@
-//! The limits of the node, and of destinations, of which each CPU draws shares.
+//! The limits of the node and of destinations, shared by all CPUs.
 
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy, Record,
@@ -198,7 +198,8 @@ fn policies(both: [u32; 2]) -> [Option<&'static Policy>; 2] {
 }
 
 subprogram! {
-    /// [`node::withheld`] of the limit at an index, above which is whether its rest is asked for.
+    /// Returns [`node::withheld`] of the limit at an index. A bit above the index says whether its
+    /// rest is wanted.
     fn withheld_of_limit(policy: &Policy, place: u64, at: Instant, needs: u64) -> u64 {
         let is_of_rest = place >> u32::BITS != 0;
         let index = place as usize & (LIMITS_MAX - 1);

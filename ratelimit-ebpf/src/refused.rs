@@ -80,7 +80,7 @@ pub fn keep_word<A: FamilyMaps>(
     }
 }
 
-/// The filter in the state of this CPU, which is looked up where it is not at hand.
+/// Returns the filter in the state of this CPU, which is looked up if necessary.
 #[inline(always)]
 fn filter<A: FamilyMaps>(of_cpu: Option<*mut OfCpu>) -> Option<&'static mut Filter> {
     let of_cpu = of_cpu.or_else(|| OF_CPU.first_ptr())?;

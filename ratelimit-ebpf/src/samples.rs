@@ -45,8 +45,8 @@ subprogram! {
         let now = clock::precise();
         // SAFETY: the helper takes nothing and cannot fail.
         countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
-        // Each looks at packets of its family alone. Before there is an entry: the verifier wants
-        // no call while one is held.
+        // Each looks only at packets of its family. This comes before the entry, because the
+        // verifier allows no call while one is held.
         let socket = socket(context).number();
         let inner = headers::inner(context, settings().generation());
         let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {

@@ -94,7 +94,7 @@ subprogram! {
     }
 }
 
-/// The strikes of a source, which are made where it has none; `None` where there is no room.
+/// Returns the strikes of a source, and creates them if necessary. `None` if there is no room.
 #[inline(always)]
 fn find<A: FamilyMaps>(source: &A) -> Option<*mut u64> {
     A::STRIKES.get_ptr_mut(source).or_else(|| {

@@ -164,8 +164,8 @@ pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
     unsafe { T::unpack(opaque(answer)).unwrap_unchecked() }
 }
 
-/// An answer of which the compiler knows as little as the verifier, which does not look from one
-/// subprogram into another. Else it would leave out the comparisons that the verifier wants to see.
+/// Hides the origin of a result from the compiler. The verifier does not look from one subprogram
+/// into another, and the compiler would remove comparisons that the verifier needs.
 #[inline(always)]
 pub fn opaque(mut answer: u64) -> u64 {
     // SAFETY: a register moved to itself. Without an instruction, two lines of the source would be
@@ -174,14 +174,14 @@ pub fn opaque(mut answer: u64) -> u64 {
     answer
 }
 
-/// A reference of which the compiler does not know what it reads.
+/// Hides from the compiler what a reference reads.
 #[inline(always)]
 pub fn opaque_ref<T>(value: &T) -> &T {
     // SAFETY: it is the same reference.
     unsafe { &*opaque_pointer(ptr::from_ref(value).cast_mut()) }
 }
 
-/// A pointer of which the compiler does not know where it comes from.
+/// Hides from the compiler where a pointer comes from.
 #[inline(always)]
 #[expect(
     clippy::pointers_in_nomem_asm_block,
@@ -195,9 +195,9 @@ pub fn opaque_pointer<T>(mut pointer: *mut T) -> *mut T {
     pointer
 }
 
-/// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that
-/// it does not know. Else it follows each outcome of its own to the end of the program, and kernel
-/// 6.1 gives up.
+/// Returns the same number, and makes the verifier forget what it knows about it: two exclusive ors
+/// with a time that it does not know. Otherwise it follows every outcome to the end of the program,
+/// and kernel 6.1 gives up.
 #[inline(always)]
 pub fn without_bounds(mut number: u64, time: Instant) -> u64 {
     // SAFETY: registers alone.

@@ -66,7 +66,7 @@ impl KernelTables {
         }
     }
 
-    /// The tables for a packet of which it is known whether another is inside.
+    /// Returns the tables for a packet that has this inner packet.
     #[inline(always)]
     pub const fn with_inner(self, inner: Inner) -> Self {
         Self { inner, ..self }
@@ -88,13 +88,13 @@ impl KernelTables {
         Self::new(ptr::null_mut(), arrival.at, arrival.settings)
     }
 
-    /// The tables where no settings are asked for.
+    /// Creates tables for code that reads no settings.
     #[inline(always)]
     pub const fn without_settings(context: *mut xdp_md, now: Instant) -> Self {
         Self::new(context, now, Settings::new(0, false))
     }
 
-    /// The index of the policy of the node; none where it has none.
+    /// Returns the index of the policy of the node, or none.
     #[inline(always)]
     fn node_policy(&self) -> u32 {
         self.settings.get().node_policy().unwrap_or(NO_DESTINATION)

@@ -1,5 +1,5 @@
 //! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing.
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod address;
@@ -23,16 +23,15 @@ pub use dump::{dump, messages};
 /// An interface, with the XDP program on it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InterfaceState {
-    /// Its index.
+    /// The index of the interface.
     pub index: u32,
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
     /// Bytes of the longest packet, without the Ethernet header.
     pub mtu: u32,
     /// Kind of a virtual interface: `bridge`, `vlan`.
     pub kind: Option<String>,
-    /// The index of the interface beneath it, as that of a VLAN; of one end of a veth pair it is
-    /// the other end.
+    /// The index of the lower interface, as of a VLAN. For a veth, the index of the other end.
     pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
@@ -68,8 +67,8 @@ impl InterfaceState {
         kind.is_some_and(|kind| UNCUT.contains(&kind))
     }
 
-    /// Whether frames come to it by way of other interfaces, which may have put several together
-    /// (GRO): in generic mode what arrives as 30 packets counts as one then.
+    /// Whether other interfaces received its frames and may have merged several of them (GRO): in
+    /// generic mode, what arrives as 30 packets then counts as one.
     pub fn is_stacked(&self) -> bool {
         let kind = self.kind.as_deref();
         kind.is_some_and(|kind| STACKED.contains(&kind))
@@ -131,7 +130,7 @@ pub fn link_layer(index: u32) -> anyhow::Result<Option<LinkLayer>> {
     reply.as_ref().map(link_layer::of).transpose()
 }
 
-/// The same as `query` of the interface with an index.
+/// Queries the interface with an index.
 pub fn query_index(index: u32) -> anyhow::Result<Option<InterfaceState>> {
     let mut link = LinkMessage::default();
     link.header.index = index;
@@ -180,7 +179,8 @@ fn each(mut visit: impl FnMut(LinkMessage)) -> anyhow::Result<()> {
     .context("asking the kernel for interfaces")
 }
 
-/// The interfaces through which the frames of a stacked one come: its ports, or the one beneath it.
+/// Returns the interfaces that receive the frames of a stacked one: its ports, or the lower
+/// interface.
 pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     each(|link| {

@@ -56,7 +56,7 @@ pub struct Arguments {
         default_value = SOCKET
     )]
     pub socket: PathBuf,
-    /// What to do [default: status].
+    /// The verb; `status` by default.
     #[command(subcommand)]
     pub verb: Option<Verb>,
 }
@@ -95,7 +95,7 @@ Completion after Tab, also for the names of lists:
   source <(COMPLETE=bash rlctl)           in ~/.bashrc, and the same with zsh in ~/.zshrc
   COMPLETE=fish rlctl | source            in ~/.config/fish/config.fish";
 
-/// What `rlctl` can do.
+/// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Protect an interface: check the host, configure the interface, start the service
@@ -379,7 +379,6 @@ Every command warns while pass-all is on.")]
 pub struct PassAllArguments {
     /// Whether all packets pass
     pub state: Switch,
-    /// The lifetime.
     #[command(flatten)]
     pub lifetime: LifetimeArgument,
 }
@@ -547,7 +546,6 @@ Examples:
 An IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix \
 differs. Use 2001:db8::7/128 to ban only that address.")]
 pub struct BanArguments {
-    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d [default: `[ban] for` of the configuration, 4h]
@@ -619,7 +617,6 @@ pub struct UnbanArguments {
     /// Remove all bans
     #[arg(long)]
     pub all: bool,
-    /// The bans.
     #[command(flatten)]
     pub filter: BanFilterArguments,
 }
@@ -785,7 +782,7 @@ pub struct EventsArguments {
     pub cursor_file: Option<PathBuf>,
 }
 
-/// What can be done to the allow list.
+/// Changes of the allow list.
 #[derive(Debug, Subcommand)]
 pub enum AllowVerb {
     /// Add addresses and prefixes to the allow list
@@ -814,10 +811,8 @@ Examples:
 The kernel enforces the expiry even without the daemon. A ban of the same prefix then takes \
 effect.")]
 pub struct AllowAddArguments {
-    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// The lifetime.
     #[command(flatten)]
     pub lifetime: LifetimeArgument,
     /// Reason shown with the entry
@@ -834,7 +829,6 @@ pub struct AllowAddArguments {
 /// `allow rm PREFIX... [--cluster]`
 #[derive(Args, Debug)]
 pub struct AllowRmArguments {
-    /// The prefixes.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Apply to all nodes of the cluster
@@ -842,7 +836,7 @@ pub struct AllowRmArguments {
     pub cluster: bool,
 }
 
-/// What can be done to limits.
+/// Changes of limits.
 #[derive(Debug, Subcommand)]
 pub enum LimitVerb {
     /// Set limits for a prefix, a destination, or the default policy
@@ -904,7 +898,6 @@ pub struct LimitSetArguments {
     /// A destination, whose traffic from all sources shares the limits
     #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
     pub destination: Option<String>,
-    /// The limits.
     #[command(flatten)]
     pub limits: LimitArguments,
     /// Replace all other limits of these sources, and the ban of their policy
@@ -913,7 +906,6 @@ pub struct LimitSetArguments {
     /// Dry run: count and pass packets over any limit of these sources
     #[arg(long)]
     pub observe: bool,
-    /// The lifetime.
     #[command(flatten)]
     pub lifetime: LifetimeArgument,
     /// Reason shown with the limits
@@ -939,7 +931,7 @@ pub enum ListKind {
     Protected,
 }
 
-/// What can be done to a configuration.
+/// Verbs for configurations.
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
     /// Check a configuration file and show its errors

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::completions;
 
-/// What can be asked of the cluster.
+/// Verbs for the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
     /// Show the connection to the store, refused messages, and the nodes with their bans in force

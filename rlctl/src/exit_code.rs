@@ -10,7 +10,7 @@ use strum::VariantArray;
 pub enum ExitCode {
     /// The command succeeded.
     Done = 0,
-    /// The daemon refused, there was nothing to do it to, or `doctor` found an error.
+    /// The daemon refused, there was nothing to change, or `doctor` found an error.
     Refused = 1,
     /// The command line is wrong; nothing was sent.
     Usage = 2,

@@ -20,7 +20,7 @@ impl Failure {
         Self { code, refused }
     }
 
-    /// A command line that makes no sense.
+    /// Creates an error about the command line.
     pub fn usage(error: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, error)
     }

@@ -9,7 +9,6 @@ use ratelimit_core::quantity;
 pub enum Lifetime {
     /// No expiry.
     Forever,
-    /// This duration.
     Lasting(Duration),
 }
 

@@ -143,7 +143,8 @@ impl FromStr for OneLimit {
                     .is_none(),
                 "algorithm" => {
                     let name = said(value.parse());
-                    let name = name.map_err(|error| format!("`{value}` is no algorithm: {error}"));
+                    let name =
+                        name.map_err(|error| format!("`{value}` is not an algorithm: {error}"));
                     limit.algorithm.replace(name?).is_none()
                 }
                 "burst" => limit.burst.replace(value.to_owned()).is_none(),
@@ -152,7 +153,7 @@ impl FromStr for OneLimit {
                 "division" | "share" => limit.division.replace(division(value)?).is_none(),
                 _ => {
                     return Err(format!(
-                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, \
+                        "`{key}` is not a key of a limit: write packets, bytes, per, algorithm, \
                          burst, match, scope or division"
                     ));
                 }
@@ -188,11 +189,11 @@ fn class(text: &str) -> Result<Match, String> {
         return Ok(Match::Named(text.to_owned()));
     }
     let table: Result<BTreeMap<String, Class>, _> = toml::from_str(&format!("match = {text}"));
-    let class = table.map_err(|error| format!("`{text}` is no class: {}", error.message()))?;
+    let class = table.map_err(|error| format!("`{text}` is not a class: {}", error.message()))?;
     let class = class.into_values().next();
     class
         .map(Match::Inline)
-        .ok_or_else(|| format!("`{text}` is no class"))
+        .ok_or_else(|| format!("`{text}` is not a class"))
 }
 
 /// Parses the scope of a limit.
@@ -209,7 +210,7 @@ fn named<T: Copy + Into<&'static str> + VariantArray>(what: &str, text: &str) ->
     let known = T::VARIANTS.iter().find(|it| (**it).into() == text);
     known.copied().ok_or_else(|| {
         let names: Vec<&str> = T::VARIANTS.iter().map(|it| (*it).into()).collect();
-        format!("`{text}` is no {what}: write {}", names.join(" or "))
+        format!("`{text}` is not a {what}: write {}", names.join(" or "))
     })
 }
 
@@ -220,7 +221,7 @@ fn said<T>(read: Result<T, impl ToString>) -> Result<T, String> {
 /// Packets: `5000`, or `5_000` as in the configuration.
 fn packets(text: &str) -> Result<u64, String> {
     let number = without_underscores(text).parse();
-    let wrong = || format!("`{text}` is no number of packets: write for example 5000 or 5_000");
+    let wrong = || format!("`{text}` is not a number of packets: write for example 5000 or 5_000");
     number.map_err(|_| wrong())
 }
 
@@ -244,7 +245,6 @@ fn without_underscores(text: &str) -> String {
     }
 }
 
-/// A burst is in the unit of its limit.
 fn read_burst(text: &str, unit: LimitUnit) -> Result<Burst, String> {
     if text == "auto" {
         return Ok(Burst::Auto);
@@ -360,7 +360,7 @@ mod tests {
             ),
             (
                 "packet=5,per=1s",
-                "`packet` is no key of a limit: write packets, bytes",
+                "`packet` is not a key of a limit: write packets, bytes",
             ),
             (
                 "packets=5,packets=6,per=1s",
@@ -372,21 +372,21 @@ mod tests {
             ),
             (
                 "packets=many,per=1s",
-                "`many` is no number of packets: write for example 5000 or 5_000",
+                "`many` is not a number of packets: write for example 5000 or 5_000",
             ),
             (
                 "packets=5_,per=1s",
-                "`5_` is no number of packets: write for example 5000 or 5_000",
+                "`5_` is not a number of packets: write for example 5000 or 5_000",
             ),
             (
                 "packets=5__000,per=1s",
-                "`5__000` is no number of packets: write for example 5000 or 5_000",
+                "`5__000` is not a number of packets: write for example 5000 or 5_000",
             ),
             ("packets=5,per=soon", "soon"),
             ("bytes=5M,per=1s", "`M` in `5M` is not a unit of bytes"),
             (
                 "packets=5,per=1s,algorithm=gcra",
-                "`gcra` is no algorithm: write fixed-window",
+                "`gcra` is not an algorithm: write fixed-window",
             ),
         ] {
             refuse(&format!("--limit {limit}"), expected);
@@ -407,8 +407,8 @@ mod tests {
             ),
             (
                 "--packets 9 --per 1s --burst 1",
-                "9 packets per 1s: only a token-bucket has a burst: write the algorithm, or leave \
-                 the burst out",
+                "9 packets per 1s: only a token-bucket has a burst: write the algorithm, or remove \
+                 the burst",
             ),
             (
                 "--packets 1025 --per 1m --algorithm sliding-log",

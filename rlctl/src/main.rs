@@ -1,9 +1,9 @@
-//! `rlctl`, the command line of `ratelimitd`: arguments become requests to the daemon, its answers
-//! become sentences.
+//! `rlctl`, the command line of `ratelimitd`: turns arguments into requests to the daemon, and its
+//! responses into text.
 //!
-//! The daemon answers data, `rlctl` phrases it. It never touches the datapath, and knows no state
-//! but the answer.
-// A new variant is met at each place that decides by it.
+//! The daemon answers with data, which `rlctl` formats. It never touches the datapath, and has no
+//! state besides the response.
+// A new variant must be handled everywhere.
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod arguments;

@@ -57,7 +57,6 @@ pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
     }
 }
 
-/// The author of a ban.
 pub fn author(ban: &Ban) -> String {
     match &ban.origin {
         Origin::Config => "the configuration".to_owned(),

@@ -14,7 +14,6 @@ const FAULTS_NAMED: usize = 10;
 /// A prefix and its original notation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Named {
-    /// The prefix.
     pub prefix: Prefix,
     /// Whether it is an IPv6 address without a prefix length.
     is_source: bool,

@@ -73,9 +73,7 @@ With --json:
 
 fn interval(text: &str) -> Result<Duration, String> {
     match quantity::parse_duration(text) {
-        Ok(Duration::ZERO) => {
-            Err("an interval of no time holds no packet: write for example 1s".to_owned())
-        }
+        Ok(Duration::ZERO) => Err("an interval cannot be 0: write for example 1s".to_owned()),
         answer => answer.map_err(|error| error.to_string()),
     }
 }

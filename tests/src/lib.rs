@@ -3,7 +3,7 @@
 //!
 //! The tests are in `tests/tests`, one file per concept. Those that need root, or a feature of the
 //! kernel, report it when they cannot run: see [`skip`].
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 

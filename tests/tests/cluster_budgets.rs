@@ -176,7 +176,7 @@ fn more_nodes_than_the_configuration_says_are_reported_and_end_with_the_last_of_
         said(&["status"])
     );
     let third = Node::started(&redis, NAMES[2], 2, limit).unwrap();
-    let trouble = "3 nodes are here, and `nodes` of [cluster] says 2";
+    let trouble = "3 nodes are active, but `nodes` of [cluster] is 2";
     wait_until("the warning", || said(&["status"]).contains(trouble));
     nodes[0].service().wait_for_log(trouble).unwrap();
     nodes[0].service().wait_for_event(trouble);

@@ -290,7 +290,7 @@ fn sentinels_name_the_master_also_after_a_fail_over() {
     stage.cli(7003, &[&user[..], &["+sentinel", "+client"]].concat());
     stage.cli(7003, &["ACL", "SETUSER", "default", "off"]);
     stage.reload(url, "period = \"300ms\"\n");
-    stage.wait_for_error("that of sentinels behind `?sentinel=`");
+    stage.wait_for_error("of the sentinels after `?sentinel=`");
     stage.reload(&format!("{url}?sentinel=asker:s%40:1"), "");
     stage.wait_for_store(url);
     assert!(!stage.service.log().contains("s%40"));

@@ -144,12 +144,12 @@ fn a_program_that_cannot_be_called_is_named_and_the_old_one_keeps_running() {
         (
             &frags,
             "",
-            "takes frames of several buffers (`xdp.frags`), and ours does not",
+            "supports multi-buffer frames (`xdp.frags`), but ours does not",
         ),
         (
             &whole,
             "jumbo = true\n",
-            "takes no frames of several buffers",
+            "does not support multi-buffer frames",
         ),
         (&filter, "", "is not an XDP program"),
         (&ours, "", "is ratelimit itself"),
@@ -337,7 +337,7 @@ fn a_change_to_jumbo_frames_waits_for_the_pin_of_the_next_program() {
     let gone = format!("there is no program at {}", next.text());
     expect("a reload", [BANNED, FILTERED, FREE], enforced);
     reports(&service, &gone);
-    reports(&service, "the program of before is called on");
+    reports(&service, "the previous program remains in use");
     for signal in ["-TERM", "-KILL"] {
         service.stop(signal).unwrap();
         service.start().unwrap();
@@ -398,9 +398,9 @@ fn a_program_pinned_again_is_called_from_then_on() {
     };
     std::fs::remove_file(next.path()).unwrap();
     remark(&gone);
-    remark("the program of before is called on");
+    remark("the previous program remains in use");
     pin_anew(answering(Answer::Pass, true));
-    remark("takes frames of several buffers");
+    remark("supports multi-buffer frames");
     pin_anew(Pin::socket_filter().unwrap());
     remark("is not an XDP program");
     std::fs::remove_file(next.path()).unwrap();

@@ -150,9 +150,11 @@ fn a_loader_that_is_killed_is_noticed_and_the_kernel_continues() {
     let mut service = started(&lab);
     kill(loader(service.pid().unwrap()));
     service
-        .wait_for_log("the loader has ended (by signal 9)")
+        .wait_for_log("the loader exited (by signal 9)")
         .unwrap();
-    service.wait_for_log("start ratelimitd again").unwrap();
+    service
+        .wait_for_log("restart ratelimitd, which takes over")
+        .unwrap();
     assert!(is_attached(&lab), "the kernel goes on enforcing");
     // The next one takes over.
     service.stop("-KILL").unwrap();

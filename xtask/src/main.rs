@@ -2,7 +2,7 @@
 //!
 //! A file holds one command. None of them knows the other crates: they are built, and run, as a
 //! user would.
-// A new variant is met at each place that decides by it.
+// A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::process::ExitCode;

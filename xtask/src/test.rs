@@ -125,7 +125,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 impl Arguments {
-    /// All tests.
     fn tests(&self, skipped_file: &Path) -> Result<Command> {
         self.testing(&[], skipped_file)
     }

@@ -59,7 +59,7 @@ impl<K: Key> Cluster<K> {
             let seen = peer.replay.as_ref()?.seen();
             Some((name.clone(), seen))
         };
-        // Its own lifts are among its statements.
+        // The node's own lifts are among its statements.
         let is_beside = |(author, it): &(NodeName, Ended<K>)| {
             *author != self.config.node || it.replaced_until > it.statement.until
         };

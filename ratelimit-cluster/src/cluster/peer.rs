@@ -10,10 +10,10 @@ pub struct Peer {
     pub is_heard: bool,
     /// The messages that were seen.
     pub replay: Option<Replay>,
-    /// Its remaining budget for statements.
+    /// The remaining budget for statements.
     pub bucket: Bucket,
-    /// Its missing statements.
+    /// The missing statements.
     pub catch_up: CatchUp,
-    /// The last time at which this node told it about a later incarnation of its name.
+    /// The last time this node reported a later incarnation of its name to the peer.
     pub told: Option<Millis>,
 }

@@ -62,7 +62,7 @@ pub enum Refusal {
         /// The invalid field.
         wrong: Wrong,
     },
-    /// It was already seen, or is too old to tell.
+    /// The message was already seen, or is too old to decide.
     #[error(
         "message {sequence} of `{node}` arrived twice; if this continues, check what else writes \
          to the store"

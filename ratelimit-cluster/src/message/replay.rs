@@ -20,7 +20,7 @@ pub struct Seen {
     pub incarnation: u64,
     /// The time at which its first message was stored.
     pub since: Millis,
-    /// Its highest sequence number.
+    /// The highest sequence number.
     pub highest: u64,
 }
 
@@ -63,7 +63,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// It was already seen, is too old to tell, or belongs to another incarnation.
+    /// If it was already seen, is too old to decide, or belongs to another incarnation.
     pub fn take(&mut self, header: &Header, stored: Millis) -> Result<(), Refusal> {
         let node = || header.node.clone();
         if header.incarnation > self.upto.incarnation {

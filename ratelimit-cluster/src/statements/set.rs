@@ -152,7 +152,7 @@ impl<K: Key> StatementSet<K> {
         true
     }
 
-    /// Restores a statement from before a restart that ended others.
+    /// Restores a statement that ended others, from before a restart.
     pub fn recall(&mut self, author: &NodeName, ended: &Ended<K>) {
         let Statement { subject, verb, .. } = &ended.statement;
         self.merge(author, &ended.statement);

@@ -241,7 +241,7 @@ impl FixedWindow {
     /// the same way.
     #[inline(always)]
     fn on_words(&self, ns: u64) -> u64 {
-        // Its low bits are the shift.
+        // The low bits of the span are the shift.
         bits::shl(ns, self.span)
     }
 
@@ -276,9 +276,9 @@ impl FixedWindow {
         word != opened && !self.is_over(opened, now)
     }
 
-    /// Whether a window that opened then is over at `now`. It is not for a packet from before it
-    /// opened: CPUs read their clocks some time before they reach the word, and a virtual CPU may
-    /// be paused in between.
+    /// Whether a window that opened at `opened` is over at `now`. It is not over for a packet with
+    /// an earlier time: CPUs read their clocks some time before they reach the word, and a virtual
+    /// CPU may be paused in between.
     #[inline(always)]
     fn is_over(&self, opened: u64, now: Instant) -> bool {
         let since_early = self

@@ -31,7 +31,7 @@ impl NextPackets {
         }
     }
 
-    /// The same, with these counted by the rules of a generation, or none.
+    /// Returns the outcome with these packets counted by the rules of a generation, or by none.
     #[inline(always)]
     #[must_use]
     pub const fn counting(self, counted: Option<Counted>, generation: Generation) -> Self {

@@ -81,7 +81,7 @@ pub struct Request {
 /// Written options.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
-    /// Their length in bytes.
+    /// The length of all options, in bytes.
     pub bytes: u16,
     /// The sum of their 2-byte words.
     pub sum: u32,

@@ -202,8 +202,8 @@ impl Rules {
         Self { targets, ..self }
     }
 
-    /// Challenges only SYNs of one of these classes, some of which may require
-    /// [properties of headers](crate::class::Property::is_of_headers).
+    /// Challenges only SYNs of one of these classes. Some may require [properties of
+    /// headers](crate::class::Property::is_of_headers).
     pub fn of_classes(self, classes: ClassSet, asks_headers: bool) -> Self {
         Self {
             classes,

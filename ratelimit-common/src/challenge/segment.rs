@@ -36,7 +36,7 @@ pub struct Segment<A> {
     pub connection: Connection<A>,
     /// The sequence number.
     pub sequence: u32,
-    /// Its position.
+    /// The position of the segment.
     pub offsets: Offsets,
     /// The flags.
     flags: u8,

@@ -13,7 +13,7 @@ pub fn hash<const N: usize>(key: [u64; 2], words: [u64; N]) -> u64 {
     for word in words {
         state.absorb(word);
     }
-    // The last word has the bytes that are left, which are none, below the length of the message.
+    // The last word contains the remaining bytes (here none) below the length of the message.
     state.absorb((N as u64).wrapping_mul(8).wrapping_shl(56));
     state.finish()
 }

@@ -56,7 +56,7 @@ impl Target {
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 struct OfFamily {
-    /// The common part of all. Most addresses outside are ruled out by this comparison alone.
+    /// The common part of all targets. This comparison alone rules out most other addresses.
     in_common: Target,
     prefixes: [Target; TARGETS_MAX],
 }

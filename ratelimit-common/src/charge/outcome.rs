@@ -7,7 +7,7 @@ use crate::DropReason;
 pub struct Refusal {
     /// The reason.
     pub reason: DropReason,
-    /// The index of the limit that refused; 0 where none did.
+    /// The index of the limit that refused; 0 if none did.
     pub limit: u8,
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
     /// The first limit has no room.
     pub const LIMITED: Self = Self::refused(DropReason::Limited, 0);
 
-    /// The same by a cached denial, where the refusal is counted.
+    /// A refusal by a cached denial, which counts it.
     pub const DENIED: Self = Self(Self::LIMITED.0 | REFUSAL_COUNTED);
 
     /// The source needed state, and there was no budget for it; see
@@ -87,8 +87,8 @@ impl Outcome {
         self.0 & REASON_MASK == Self::OVER_BUDGET.0 & REASON_MASK
     }
 
-    /// The same of an overflow bucket: it passes, and is refused, because its sources have no state
-    /// of their own.
+    /// Returns the outcome for an overflow bucket. It passes and is refused because its sources
+    /// have no state of their own.
     #[inline(always)]
     pub const fn of_overflow_bucket(self) -> Self {
         if self.0 == Self::PASSED.0 {
@@ -98,8 +98,8 @@ impl Outcome {
         }
     }
 
-    /// The one of two outcomes that says more: a refusal, then that a source gets no state, then
-    /// that limits had room.
+    /// Returns the more specific of two outcomes: a refusal, then a source without state, then room
+    /// in all limits.
     #[inline(always)]
     pub const fn or_more(self, other: Self) -> Self {
         if other.0 > self.0 { other } else { self }
@@ -129,7 +129,7 @@ impl Outcome {
         self.is_refused() && self.0 & OBSERVED == 0
     }
 
-    /// The same of a policy that is a dry run, or is not.
+    /// Returns the outcome of a policy with or without a dry run.
     #[inline(always)]
     pub const fn observed_if(self, observe: bool) -> Self {
         if observe && self.is_refused() {
@@ -160,7 +160,7 @@ impl Outcome {
         }
     }
 
-    /// The same where `limits` others are reported before those of the policy.
+    /// Returns the outcome with an index that follows `limits` other limits.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,

@@ -17,7 +17,7 @@ use crate::{
 pub struct Step {
     /// The word.
     pub word: u64,
-    /// The one that is to take its place.
+    /// The word to write.
     pub next: u64,
     /// The slot, if it was looked up.
     pub slot: u64,
@@ -51,7 +51,7 @@ pub trait Steps {
     /// Keeps one.
     fn keep(&mut self, index: usize, step: Step);
 
-    /// The one that was kept; anything where none was.
+    /// Returns the step that was kept. The value is arbitrary if none was.
     fn kept(&self, index: usize) -> Step;
 }
 

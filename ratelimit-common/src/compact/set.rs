@@ -1,4 +1,4 @@
-//! A set of eight slots, one of which a source may have.
+//! A set of eight slots, of which a source may have one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -133,7 +133,7 @@ impl<A: Address> Question<A> {
         }
     }
 
-    /// Its slot among [`SLOTS`].
+    /// Returns the slot of the key among [`SLOTS`].
     #[inline(always)]
     pub fn slot(&self) -> usize {
         // Including the word, as otherwise the networks of a prefix would share one slot for all

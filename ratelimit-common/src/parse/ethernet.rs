@@ -13,7 +13,7 @@ pub const ETHERTYPE_IPV4: u16 = 0x0800;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
-/// The service tag of equipment from before 802.1ad.
+/// The service tag of equipment that predates 802.1ad.
 const ETHERTYPE_QINQ_OLD: u16 = 0x9100;
 
 /// The bits of a tag that name the VLAN.

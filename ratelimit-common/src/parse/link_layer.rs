@@ -25,7 +25,7 @@ pub enum Payload {
 }
 
 impl LinkLayer {
-    /// The one with this number of [`link_layer`].
+    /// Returns the header with this number of [`link_layer`].
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -34,7 +34,7 @@ impl LinkLayer {
         }
     }
 
-    /// Its number.
+    /// Returns the number in [`link_layer`].
     pub const fn number(self) -> u32 {
         match self {
             Self::Ethernet => link_layer::ETHERNET,

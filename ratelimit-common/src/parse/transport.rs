@@ -55,9 +55,9 @@ pub enum Fragment {
     /// A first part that ends before the flags of a TCP header (RFC 1858, 3), or before the end of
     /// that of UDP, ICMP, SCTP or DCCP.
     Tiny = 3,
-    /// A first part that has a header of UDP or ICMP, and is [tiny](Self::Tiny) for protocols with
-    /// a longer one. Whether it is, is asked for where the protocol is: each comparison with one
-    /// costs the verifier a path through all that follows.
+    /// A first part with a complete header of UDP or ICMP, which is [tiny](Self::Tiny) for
+    /// protocols with a longer one. The protocol is compared elsewhere: each comparison costs the
+    /// verifier a path through everything that follows.
     Short = 5,
 }
 
@@ -75,7 +75,7 @@ impl Fragment {
         }
     }
 
-    /// The same of a packet of this protocol: never [`Short`](Self::Short).
+    /// Returns the fragment for a packet of this protocol: never [`Short`](Self::Short).
     #[inline(always)]
     pub const fn of(self, protocol: u8) -> Self {
         match (self, protocol) {
@@ -86,7 +86,7 @@ impl Fragment {
         }
     }
 
-    /// The one with this number.
+    /// Returns the variant with this number.
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -210,7 +210,7 @@ impl Details {
         Self(Self::FLAGS | flags as u32)
     }
 
-    /// Their place in an array.
+    /// Returns the index of the ports in an array.
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0
@@ -272,7 +272,7 @@ pub struct SegmentFront {
 }
 
 impl SegmentFront {
-    /// Its flags.
+    /// Returns the TCP flags.
     #[inline(always)]
     pub const fn flags(&self) -> u8 {
         self.header.flags
@@ -297,7 +297,7 @@ impl UpperLayer {
         Self(offset as u32 | protocol | (fragment as u32) << FRAGMENT_SHIFT)
     }
 
-    /// Its protocol.
+    /// Returns the protocol.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "those bits are it")]
     pub const fn protocol(self) -> u8 {
@@ -310,7 +310,7 @@ impl UpperLayer {
         self.part().of(self.protocol())
     }
 
-    /// Its fragment, if the protocol does not matter.
+    /// Returns the fragment, if the protocol does not matter.
     #[inline(always)]
     pub const fn part(self) -> Fragment {
         Fragment::from_number(self.0 >> FRAGMENT_SHIFT)
@@ -336,7 +336,7 @@ impl UpperLayer {
         self.0
     }
 
-    /// The one with these bits.
+    /// Creates the layer from its bits.
     #[inline(always)]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -357,7 +357,7 @@ impl UpperLayer {
     /// Whether it is the first part of a segment of TCP, and others follow.
     #[inline(always)]
     pub const fn begins_segment(self) -> bool {
-        // The numbers of first parts alone are odd.
+        // Only first parts have odd numbers.
         const FIRST: u32 = (Fragment::First as u32) << 8;
         self.0 >> PROTOCOL_SHIFT & (FIRST | 0xff) == FIRST | TCP as u32
     }

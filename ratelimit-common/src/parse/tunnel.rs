@@ -19,9 +19,9 @@ use crate::{Cursor, DropReason, Flow, Ipv6, flow::Content};
 /// The most MPLS labels that are looked through.
 pub const MPLS_LABELS_MAX: usize = 8;
 
-/// The packet inside begins at most so far behind the front of a frame, as the verifier wants to
-/// see. That is behind two VLAN tags, IPv6, UDP, GENEVE with all options that it can have, and a
-/// tagged frame, with a hundred bytes of extension headers.
+/// The largest offset of an inner packet in a frame, which the verifier needs to know. It allows
+/// for two VLAN tags, IPv6, UDP, GENEVE with all options, and a tagged frame, with a hundred bytes
+/// of extension headers.
 pub const INNER_OFFSET_MAX: u16 = 471;
 
 const IPV4_IN_IP: u8 = 4;
@@ -78,7 +78,7 @@ impl Tunnel {
         }
     }
 
-    /// The UDP port that IANA has assigned; `None` where it is not told by a port.
+    /// Returns the UDP port assigned by IANA; `None` for tunnels without a port.
     pub const fn port(self) -> Option<u16> {
         match self {
             Self::Vxlan => Some(4789),
@@ -116,7 +116,7 @@ impl Tunnels {
         Self(number)
     }
 
-    /// Their number.
+    /// Returns the bits of the set.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -126,7 +126,7 @@ impl Tunnels {
         Self(self.0 | tunnel.bit() | (port as u64) << tunnel.shift())
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -256,19 +256,19 @@ impl Inner {
     const DEPTH: Self = Self(5 << 16);
     const WHAT: u32 = 7 << 16;
 
-    /// The one with this number.
+    /// Creates the value from its number.
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the value as a number.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// Bytes from the front of the frame to the packet; 0 where there is none that can be read.
+    /// Returns the offset of the packet in the frame; 0 if there is no readable packet.
     #[inline(always)]
     pub const fn offset(self) -> u16 {
         (self.0 & OFFSET_MASK) as u16

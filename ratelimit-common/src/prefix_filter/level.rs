@@ -1,4 +1,4 @@
-//! A level: some lengths of prefixes, and how words tell them.
+//! A level: some prefix lengths, and the encoding of their words.
 
 use super::{BITS, WIDE, WIDTH_MIN};
 use crate::Address;
@@ -19,8 +19,7 @@ pub struct Level {
     pub(super) lengths: u8,
     /// The bits of the filter of networks; the rest belong to the filter of prefixes.
     pub(super) networks: u8,
-    /// The bit of a wide word that says that this level has something; that of the wide level is
-    /// never asked for.
+    /// The bit of a wide word that says whether this level has entries; unused in the wide level.
     pub(super) announced_by: u8,
 }
 
@@ -166,7 +165,7 @@ impl Level {
         (self.networks as u64) << 16 | (self.longest as u64) << 8 | self.lengths as u64
     }
 
-    /// A level for these alone.
+    /// Creates a level for these lengths only.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a byte each")]
     pub const fn of_lengths(bits: u64) -> Self {

@@ -5,8 +5,8 @@ use super::{Level, NARROWEST};
 /// The numbers of words in use on the narrower levels, as powers of two: the word behind the wide
 /// ones.
 ///
-/// A short list has few words, which stay in the cache whatever addresses are asked for. For a
-/// longer one its bits are set in more words first, and then the packets are sent there, at once.
+/// A short list has few words, which stay in the cache for any addresses. For a longer list, bits
+/// are first set in more words, and then all packets are switched to these words at once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Widths(u64);
 

@@ -18,7 +18,7 @@ pub struct ClusterStatus {
     pub connected: Option<bool>,
     /// When the connection state last changed.
     pub since: Timestamp,
-    /// Why the store is unreachable, or why bans of other nodes are not in force.
+    /// The reason the store is unreachable, or bans of other nodes are not in force.
     pub error: Option<String>,
     /// Number of bans by other nodes in force on this one.
     pub bans: usize,
@@ -28,7 +28,7 @@ pub struct ClusterStatus {
     pub nodes: Vec<NodeView>,
     /// Number of refused messages by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Why the last message was refused: the node, the cause and the remedy.
+    /// The error of the last refused message: the node, the cause and the remedy.
     pub refusal: Option<String>,
     /// When the last message was refused.
     pub refused_at: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub struct NotInForce {
     pub what: String,
     /// The node that made the change.
     pub node: String,
-    /// Why the change is not in force here.
+    /// The reason the change is not in force here.
     pub why: String,
 }
 
@@ -73,7 +73,8 @@ pub struct SharingStatus {
     pub divided_by: u64,
     /// When limits were last divided with reports of all nodes.
     pub divided_at: Option<Timestamp>,
-    /// Why this node falls back to the guaranteed share of each limit; unset if limits are divided.
+    /// The reason this node uses only the guaranteed share of each limit; unset if limits are
+    /// divided.
     pub fallback: Option<String>,
     /// When the node began to fall back or to divide limits.
     pub since: Timestamp,

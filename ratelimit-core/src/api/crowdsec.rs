@@ -17,7 +17,7 @@ pub struct CrowdsecStatus {
     pub since: Timestamp,
     /// When the API last answered.
     pub pulled: Option<Timestamp>,
-    /// Why the last request failed, or why decisions are not in force.
+    /// The error of the last request, or the reason decisions are not in force.
     pub error: Option<String>,
     /// Number of bans in force from decisions.
     pub bans: usize,

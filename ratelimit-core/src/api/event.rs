@@ -137,7 +137,7 @@ pub enum What {
     },
     /// A reload failed; the previous configuration stays active.
     ReloadRefused {
-        /// Why the reload failed.
+        /// The error of the reload.
         error: String,
     },
     /// A trial of a configuration began.
@@ -186,12 +186,12 @@ pub enum What {
     InterfaceLost {
         /// Configured name of the interface.
         interface: String,
-        /// Why it is not protected.
+        /// The reason it is not protected.
         why: String,
     },
     /// Usage counters of sources, destinations and the node were reset.
     UsageReset {
-        /// Why it was not taken over.
+        /// The reason it was not taken over.
         why: String,
     },
     /// A failure began that does not affect enforcement.

@@ -152,7 +152,7 @@ pub struct ExemptEntry {
     pub prefix: Prefix,
     /// The exempt prefix: inside the entry or around it.
     pub protected: Prefix,
-    /// Why the prefix is protected.
+    /// The reason the prefix is protected.
     pub why: String,
 }
 
@@ -196,7 +196,7 @@ pub struct ListView {
     pub fetched: Option<Timestamp>,
     /// Number of failed loads since the daemon started.
     pub errors: u64,
-    /// Why the last load failed; unset if it succeeded.
+    /// The error of the last load; unset if it succeeded.
     pub error: Option<String>,
     /// Banning entries that exempt protected addresses.
     #[serde(default)]

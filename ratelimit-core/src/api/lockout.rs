@@ -28,7 +28,7 @@ pub const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub struct ProtectedView {
     /// The protected prefix.
     pub prefix: Prefix,
-    /// Why it is protected; at least one cause.
+    /// The reasons it is protected; at least one.
     pub reasons: Vec<String>,
     /// Whether a wider ban covers the prefix and does not apply to it.
     #[serde(rename = "spared")]

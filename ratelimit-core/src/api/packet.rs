@@ -108,7 +108,7 @@ impl PacketRequest {
     ///
     /// # Errors
     ///
-    /// If there is not such a packet.
+    /// If no such packet exists.
     pub fn packet(&self, family: IpFamily) -> Result<Option<Packet>, Refused> {
         let is_of_ports = self.source_port.or(self.destination_port).is_some();
         let protocol = match (&self.protocol, &self.flags) {

@@ -113,7 +113,7 @@ pub struct Problem {
     pub title: String,
     /// HTTP status of the response.
     pub status: u16,
-    /// What failed, on which object, and why; no trailing full stop.
+    /// The error: what failed, on which object, and why; no trailing full stop.
     pub detail: String,
     /// Stable error code for programs.
     pub code: Code,

@@ -15,7 +15,7 @@ pub const NOT_ENFORCED: &str = "not-enforced";
 pub struct Unenforced {
     /// Configured name of the interface.
     pub interface: String,
-    /// Why the interface is not protected.
+    /// The reason the interface is not protected.
     pub why: String,
     /// When protection was lost.
     pub since: Timestamp,

@@ -25,7 +25,7 @@ pub enum CaptureError {
          NEW`"
     )]
     NotACapture(String),
-    /// The file ends before its first packet could begin.
+    /// The file ends within its header.
     #[error("it is cut in the middle of its header")]
     CutHeader,
     /// The file ends too early.
@@ -37,7 +37,7 @@ pub enum CaptureError {
         what: String,
     },
     /// Something that the format does not allow.
-    #[error("it is damaged at byte {at}, behind {packets} packets: {problem}")]
+    #[error("it is damaged at byte {at}, after {packets} packets: {problem}")]
     Damaged {
         /// The offset of the damaged block.
         at: usize,

@@ -170,7 +170,7 @@ impl<'a> Capture<'a> {
         let end = self.parser.consumed() + self.parser.data().len();
         let what = match self.format {
             Format::Pcap => format!("packet {}", self.packets + 1),
-            Format::Pcapng => format!("the block behind packet {}", self.packets),
+            Format::Pcapng => format!("the block after packet {}", self.packets),
         };
         CaptureError::Cut { end, what }
     }

@@ -21,7 +21,7 @@ pub struct Section {
 
 /// A block that is no use.
 pub enum BlockError {
-    /// Its packets are of a kind that is not understood.
+    /// Its packets are of an unsupported kind.
     Refused(CaptureError),
     /// It contradicts the format.
     Damaged(&'static str),
@@ -78,7 +78,7 @@ impl Section {
         self.frame(interface, time_ns, block.packet_data(), block.origlen)
     }
 
-    /// Its length was cut to the interface's, and is not written down.
+    /// The length was truncated to that of the interface, and is not recorded.
     fn simple<'a>(
         &'a mut self,
         block: &'a SimplePacketBlock<'a>,

@@ -6,7 +6,7 @@ use super::{
     protocol::{ICMP, ICMPV6, TCP, UDP},
 };
 
-/// Their names.
+/// The names of the built-in classes.
 pub const BUILT_IN: [&str; 25] = [
     "tcp",
     "udp",

@@ -33,10 +33,10 @@ pub enum FlagsError {
     #[error("there is no TCP flag `{0}`")]
     Unknown(String),
     /// No mask, and no name of a shape.
-    #[error("`{0}` does not say which flags are looked at")]
+    #[error("`{0}` does not name the flags to examine")]
     NoMask(String),
     /// A flag that is set, but not in the mask.
-    #[error("`{0}` is set, but not looked at: no packet would belong to the class")]
+    #[error("`{0}` is set, but not examined: no packet would belong to the class")]
     NotLookedAt(&'static str),
 }
 
@@ -196,9 +196,9 @@ mod tests {
     fn flags_that_no_packet_has_or_nobody_looks_at_are_refused() {
         for (text, expected) in [
             ("sin", "there is no TCP flag `sin`"),
-            ("fin", "`fin` does not say which flags are looked at"),
-            ("syn /", "does not say which flags are looked at"),
-            ("syn / ack", "`syn` is set, but not looked at"),
+            ("fin", "`fin` does not name the flags to examine"),
+            ("syn /", "does not name the flags to examine"),
+            ("syn / ack", "`syn` is set, but not examined"),
             ("syn / ack,pst", "there is no TCP flag `pst`"),
         ] {
             let error = text.parse::<TcpFlags>().unwrap_err().to_string();

@@ -50,7 +50,7 @@ pub struct Field {
 }
 
 impl Numbers {
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

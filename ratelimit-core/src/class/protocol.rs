@@ -9,7 +9,7 @@ pub const ICMP: u8 = 1;
 /// ICMP for IPv6 (RFC 4443).
 pub const ICMPV6: u8 = 58;
 
-/// `icmp` is said for both families.
+/// `icmp` means both families.
 const NAMES: [(&str, &[u8]); 15] = [
     ("tcp", &[TCP]),
     ("udp", &[UDP]),

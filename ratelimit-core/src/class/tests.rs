@@ -55,7 +55,7 @@ fn a_class_reads_back_as_written() {
 #[test]
 fn a_class_that_no_packet_or_every_packet_belongs_to_is_refused() {
     for (text, expected) in [
-        ("{}", "the class says nothing"),
+        ("{}", "the class has no conditions"),
         (r#"{"protocol": []}"#, "the list of `protocol` is empty"),
         (
             r#"{"source_ports": []}"#,

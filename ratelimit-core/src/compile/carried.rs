@@ -33,7 +33,7 @@ impl Scopes {
         }
     }
 
-    /// The same where the rules do not say it: those of `intent`, whose policies are compiled.
+    /// Returns the usage that is carried over according to `intent`, whose policies are compiled.
     pub fn of_intent(intent: &Intent, policies: &Policies, target: Target) -> Self {
         let names = target.sources().and_then(|prefix| {
             let mut around = prefix.supernets().rev();

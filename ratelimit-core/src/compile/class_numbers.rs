@@ -23,16 +23,15 @@ pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 pub struct TooManyClasses;
 
 impl ClassNumbers {
-    /// Gives every class of `wanted` a number, and forgets the others. `held` are the arrays in the
+    /// Numbers the classes of `wanted`, and forgets all others. `held` are the arrays in the
     /// datapath.
     ///
-    /// A class that is there already, from before a restart, keeps its number. Another one gets a
-    /// number that no class in the datapath has, so that both can be there while one takes the
-    /// place of the other.
+    /// A class that exists from before a restart keeps its number. Another class gets a number that
+    /// no class in the datapath has, so that both can exist while one replaces the other.
     ///
     /// # Errors
     ///
-    /// When no number is free; then nothing is changed.
+    /// If no number is free; then nothing changes.
     pub fn assign(
         &mut self,
         wanted: BTreeSet<Class>,
@@ -82,7 +81,7 @@ impl ClassNumbers {
         })
     }
 
-    /// The numbers of a class, one for each part of it; no class where it has none.
+    /// Returns the numbers of a class, one for each of its parts; empty if it has none.
     pub fn number_of(&self, class: &Class) -> ClassSet {
         let parts = class.by_destination();
         let numbers = parts.iter().filter_map(|part| self.0.get(part));

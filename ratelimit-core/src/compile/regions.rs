@@ -65,7 +65,7 @@ pub struct Regions {
     by_scope: BTreeMap<u32, Vec<Region>>,
     /// Scopes with their final regions.
     placed: BTreeSet<u32>,
-    /// The sets that are free, by the first of them.
+    /// The sets that are free, by the first set of each range.
     free: BTreeMap<u32, u32>,
     /// Whether some of those that are taken may be had after the change.
     retiring: bool,

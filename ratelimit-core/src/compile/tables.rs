@@ -19,8 +19,7 @@ use crate::class_tables::ClassTables;
 pub struct Tables {
     /// The policies that are not empty, by index.
     pub policies: BTreeMap<u32, Policy>,
-    /// The same of those that have retired: no packet is led to them, and in a `compact` table
-    /// their state is still there.
+    /// The retired policies: no packet uses them, but a `compact` table still has their state.
     pub retired: BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: ClassTables,

@@ -66,8 +66,8 @@ pub fn read_node(mut section: Section<'_>) -> At<RawNode> {
 /// Reads `node` of an interface.
 pub fn read_node_of_interface(mut section: Section<'_>) -> RawNode {
     if let Some(value) = section.take("prefer") {
-        let hint = "write it in [node], and remove it here: it holds for these limits, too";
-        value.complain("`prefer` is said for all interfaces together", hint);
+        let hint = "write it in [node], and remove it here: it applies to these limits, too";
+        value.complain("`prefer` applies to all interfaces together", hint);
     }
     let (title, report) = (section.title.clone(), section.report);
     let node = read_limits(section, None);
@@ -194,7 +194,7 @@ impl RawNode {
         self.compile(self.prefer.is_some() && !is_by_reset)
     }
 
-    /// Its limits.
+    /// Compiles the limits of the node.
     pub fn compile(&self, prefers_verified: bool) -> NodeConfig {
         NodeConfig {
             prefers_verified,

@@ -70,7 +70,7 @@ fn interfaces(names: &[String], problems: &mut Vec<Diagnostic>) -> Vec<Interface
         if let Err(problem) = interface::check_name(name) {
             problems.push(of_option(&option, &problem.message, problem.hint));
         } else if names[..index].contains(name) {
-            problems.push(of_option(&option, "stands twice", "remove one of them"));
+            problems.push(of_option(&option, "is given twice", "remove one of them"));
         }
     }
     if let Err(problem) = interface::check_count(names.len()) {

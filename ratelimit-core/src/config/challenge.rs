@@ -102,7 +102,7 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
             (true, Some(Way::Syncookie)) => Some(true),
             (true, _) => value.refuse(
                 "`window_scaling` needs method = \"syncookie\"",
-                "write that too, or remove it: by rst, listeners scale windows as ever",
+                "write that too, or remove it: with rst, listeners scale windows anyway",
             ),
             (false, _) => Some(false),
         });

@@ -74,7 +74,7 @@ fn built_in_problem(
         }
         None => "write action = \"drop\" or action = \"exempt\", or give the class another name",
         Some(_) if name == "other" => {
-            let message = "`other` is what the limits of a policy leave: it has no action";
+            let message = "`other` depends on the limits of a policy, so it has no action";
             return Some((message.to_owned(), "name a class"));
         }
         Some(_) => return None,
@@ -159,12 +159,12 @@ fn explain_flags(text: &str, error: &FlagsError) -> Problem {
         FlagsError::Unknown(_) => {
             let names: Vec<&str> = TcpFlags::names().collect();
             let hint = suggestion::word(text, &names).hint;
-            format!("{hint}, or flags and those that are looked at: {EXAMPLE}")
+            format!("{hint}, or flags and those to examine: {EXAMPLE}")
         }
         FlagsError::NoMask(_) => {
-            format!("write the flags that are looked at behind a slash: {EXAMPLE}")
+            format!("write the flags to examine after a slash: {EXAMPLE}")
         }
-        FlagsError::NotLookedAt(name) => format!("write `{name}` behind the slash, too"),
+        FlagsError::NotLookedAt(name) => format!("write `{name}` after the slash, too"),
     };
     Problem::new(error.to_string(), hint)
 }
@@ -241,25 +241,23 @@ fn explain(error: &ClassError) -> Problem {
             "add a condition such as `protocol` or `destination_ports`; a limit without `match` \
              counts all packets"
         }
-        ClassError::EmptyList(_) => "write what belongs to the class, or leave the list out",
-        ClassError::FullList(_) => "leave it out",
+        ClassError::EmptyList(_) => "list what belongs to the class, or remove the key",
+        ClassError::FullList(_) => "remove it",
         ClassError::Within { narrow, .. } => {
-            let hint = format!("leave {narrow} out, or write it in a class of its own");
+            let hint = format!("remove {narrow}, or write it in a class of its own");
             return Problem::new(error.to_string(), hint);
         }
         ClassError::NoPorts(_) => {
-            "leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports"
+            "remove that protocol or the ports; tcp, udp, sctp, dccp and udplite have ports"
         }
-        ClassError::NotTcp(_) => "leave `protocol` out, or write protocol = \"tcp\"",
-        ClassError::NotIcmp(_) => {
-            "leave `protocol` out, or write protocol = \"icmp\" or \"icmpv6\""
-        }
+        ClassError::NotTcp(_) => "remove `protocol`, or write protocol = \"tcp\"",
+        ClassError::NotIcmp(_) => "remove `protocol`, or write protocol = \"icmp\" or \"icmpv6\"",
         ClassError::NotInLaterFragments(_) => {
-            "leave it out: only the first fragment has a transport header"
+            "remove it: only the first fragment has a transport header"
         }
         ClassError::TooShort { least } => {
             let hint = format!(
-                "write a length of {least} or more, which counts the IP header, or leave it out"
+                "write a length of {least} or more, which counts the IP header, or remove it"
             );
             return Problem::new(error.to_string(), hint);
         }

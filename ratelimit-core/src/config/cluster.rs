@@ -35,8 +35,7 @@ const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\"
 pub struct Cluster {
     /// The store.
     pub store: Store,
-    /// The certificates of the authorities that may sign the store's. `None` for those of the
-    /// system.
+    /// The authorities that may sign the certificate of the store. `None` for those of the system.
     pub ca_file: Option<PathBuf>,
     /// Client certificate for servers that request one.
     pub certificate: Option<Certificate>,
@@ -55,7 +54,7 @@ pub struct Cluster {
 pub struct Certificate {
     /// The certificate, with those between it and the authority that the server knows.
     pub cert_file: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key_file: PathBuf,
 }
 

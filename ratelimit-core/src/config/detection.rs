@@ -27,7 +27,7 @@ pub const TITLE: &str = "[detection]";
 pub struct DetectionConfig {
     /// The most bans a minute of sources that are verified.
     pub bans_per_minute: NonZeroU32,
-    /// The most bans and limits a minute of those that may be forged.
+    /// The limit of bans per minute for sources that may be forged.
     pub unverified_per_minute: NonZeroU32,
     /// Whether kinds without a table are reported.
     pub report: bool,
@@ -78,7 +78,7 @@ fn read_rule(kind: Kind, mut section: Section<'_>) -> (Rule, Option<At<LimitSpec
     let limit = section.take("limit");
     if let Some(limit) = limit.as_ref().filter(|_| answer != Some(Answer::Limit)) {
         let hint = "write answer = \"limit\" beside it, or remove it";
-        limit.complain("`limit` is for answer = \"limit\" alone", hint);
+        limit.complain("`limit` needs answer = \"limit\"", hint);
     }
     let limit = limit.and_then(limit::read);
     section.finish();

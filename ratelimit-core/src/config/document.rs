@@ -224,7 +224,7 @@ fn read_source(mut section: Section<'_>) -> (At<SourceConfig>, Option<At<Option<
         && ipv6_prefix > COMPACT_IPV6_PREFIX_MAX
     {
         let message = format!(
-            "a compact store tells IPv6 sources apart by {COMPACT_IPV6_PREFIX_MAX} bits, and \
+            "the compact store distinguishes {COMPACT_IPV6_PREFIX_MAX} bits of IPv6 sources, but \
              ipv6_prefix is {ipv6_prefix}"
         );
         let hint =
@@ -256,7 +256,7 @@ fn read_metrics(mut section: Section<'_>) -> At<Metrics> {
     let listen = section.take("listen").and_then(|value| {
         value.unless_false("it is not said where", HINT, |value| {
             let text = value.text("\"127.0.0.1:9798\", or false for none")?;
-            let wrong = |_| Problem::new(format!("`{text}` is no address with a port"), HINT);
+            let wrong = |_| Problem::new(format!("`{text}` is not an address with a port"), HINT);
             value.accept(text.parse::<SocketAddr>().map_err(wrong))
         })
     });
@@ -267,7 +267,7 @@ fn read_metrics(mut section: Section<'_>) -> At<Metrics> {
         if dashboard {
             return Some(file);
         }
-        let message = "`token_file` is of the dashboard, which [metrics] does not serve";
+        let message = "`token_file` is for the dashboard, which [metrics] does not enable";
         value.refuse(message, "write dashboard = true beside it, or remove it")
     });
     let value = Metrics {

@@ -73,7 +73,7 @@ fn read_watch(value: Value<'_>) -> Vec<At<Watched>> {
             }
             Some(_) if watch.len() == WATCHED_MAX => {
                 let message = format!("`watch` has more than {WATCHED_MAX} entries");
-                item.complain(message, "remove what you no longer look at");
+                item.complain(message, "remove entries that you no longer need");
             }
             Some(it) => watch.push(item.at(it)),
         }

@@ -37,7 +37,7 @@ pub fn read_all(value: Value<'_>) -> Vec<Option<Located>> {
     if value.is_text() {
         let name = value.text("").unwrap_or_default();
         let each = if name.contains(['*', '?']) {
-            ", one for each interface: patterns are not understood"
+            ", one for each interface: patterns are not supported"
         } else {
             ""
         };
@@ -214,6 +214,6 @@ pub fn check_count(count: usize) -> Result<(), Problem> {
     }
     Err(Problem::new(
         format!("{count} interfaces are too many"),
-        format!("keep {INTERFACES_MAX}, the most that can be counted apart"),
+        format!("keep {INTERFACES_MAX}, the most that can be counted separately"),
     ))
 }

@@ -75,7 +75,7 @@ impl Located {
             && !listen.value.ip().is_loopback()
         {
             let message = format!(
-                "`listen` of [keys] is {}, and it is not said who may ask",
+                "`listen` of [keys] is {}, but `trusted_proxies` is missing",
                 listen.value
             );
             let hint = "write for example trusted_proxies = [\"192.0.2.8\"]";
@@ -94,7 +94,7 @@ impl Located {
 fn read_listen(value: &Value<'_>) -> Option<SocketAddr> {
     let text = value.text(LISTEN)?;
     let wrong = |_| {
-        let message = format!("`{text}` is no address with a port");
+        let message = format!("`{text}` is not an address with a port");
         Problem::new(message, format!("write {LISTEN}"))
     };
     value.accept(text.parse().map_err(wrong))
@@ -184,7 +184,7 @@ fn name(value: &Value<'_>, example: &str) -> Option<String> {
     let text = value.text(example)?;
     let fits = |c: char| c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c);
     if text.is_empty() || !text.chars().all(fits) {
-        let message = format!("`{text}` is no name of a header or cookie");
+        let message = format!("`{text}` is not a valid name of a header or cookie");
         return value.refuse(message, format!("write for example {example}"));
     }
     Some(text.to_owned())

@@ -63,7 +63,7 @@ pub fn refuse_shared<'d>(
         .into_iter()
         .filter(|at| at.value.division().is_some());
     for At { spot, .. } in shared {
-        let message = format!("nodes do not share limits of {title}");
+        let message = format!("nodes cannot share limits of {title}");
         let hint =
             "remove `scope`, and write the part of each node: the limit divided by the nodes";
         report.add(spot, Problem::new(message, hint));
@@ -166,7 +166,7 @@ fn read_shared(section: &mut Section<'_>) -> Option<Division> {
         return Some(division.unwrap_or_default());
     }
     if let Some(stated) = stated.filter(|_| said.is_some() || scope.is_none()) {
-        let message = "`division` is for limits with scope = \"cluster\" alone";
+        let message = "`division` needs scope = \"cluster\"";
         stated.complain(message, "write scope = \"cluster\" beside it, or remove it");
     }
     None

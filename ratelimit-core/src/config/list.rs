@@ -38,7 +38,7 @@ pub struct ListConfig {
     pub skip_bad: bool,
     /// Whether very wide prefixes are taken.
     pub force: bool,
-    /// Whether a file without entries is taken for no entries.
+    /// Whether a file without entries is accepted as an empty list.
     pub allow_empty: bool,
     /// Whether it may cover more than 1/64 of an address space, or ten times as much as before.
     pub allow_wide: bool,
@@ -120,7 +120,7 @@ fn read_url(value: &Value<'_>) -> Option<String> {
     }
     let hint = "write one that begins with https:// or http://";
     value.refuse(
-        format!("`{}` is no address of a list", public_url(text)),
+        format!("`{}` is not the address of a list", public_url(text)),
         hint,
     )
 }

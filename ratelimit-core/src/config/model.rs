@@ -264,7 +264,7 @@ pub struct Interface {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Mode {
-    /// In the driver if it can, else before the network stack; which one is said loudly.
+    /// In the driver if possible, otherwise before the network stack. The result is logged.
     #[default]
     Auto,
     /// In the driver.
@@ -303,7 +303,7 @@ pub struct SourceConfig {
     /// Sliding logs that there is room for, one for each source and limit of both families.
     #[default(LOGS_DEFAULT)]
     pub logs: u32,
-    /// The tunnels of which it is the source of the packet inside.
+    /// Tunnels whose inner packet determines the source.
     #[default(Tunnels::NONE)]
     pub tunnels: Tunnels,
 }
@@ -342,7 +342,7 @@ impl SourceConfig {
 pub struct PolicyConfig {
     /// The sources that it is for, sorted; empty for the default policy, and only for it.
     pub sources: Vec<Prefix>,
-    /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
+    /// The limits, at most 8. A policy without limits must say `limits = []`.
     pub limits: Vec<LimitSpec>,
     /// Whether it drops every packet of its sources. It has no limits then.
     pub drops: bool,

@@ -59,8 +59,8 @@ pub fn read(value: Value<'_>, source: &SourceConfig) -> Option<At<Option<NewSour
     let count = count.and_then(|value| value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE));
     let per = section.require("per", "write per = \"1s\"");
     let per = per.and_then(|value| value.duration_in(&(PER_MIN..=PER_MAX), "1s"));
-    let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets \
-                of more sources";
+    let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": the verdict over \
+                budget";
     let over_budget = section.require("over_budget", hint);
     let over_budget = over_budget.and_then(|value| {
         let over_budget = value.one_of(&OVER_BUDGET)?;

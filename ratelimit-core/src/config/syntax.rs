@@ -51,7 +51,7 @@ fn explain(message: &str, written: &str) -> Problem {
             let inner = written.trim_matches(is_quotation_mark);
             let meant = format!("\"{inner}\"");
             let hint = format!("write {meant}, with the quotation marks of a keyboard");
-            problem("these are no quotation marks of TOML", hint).replaced_by(meant)
+            problem("TOML does not use these quotation marks", hint).replaced_by(meant)
         }
         ("string values must be quoted", _) if written.contains([' ', '"']) => problem(
             "neither a number nor a string",

@@ -68,7 +68,7 @@ impl<'a> Section<'a> {
         self.entries.contains_key(key)
     }
 
-    /// Takes the value of `key` out, and reports where there is none.
+    /// Removes the value of `key`, and reports a missing one.
     pub fn require(&mut self, key: &'static str, hint: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
@@ -83,7 +83,7 @@ impl<'a> Section<'a> {
         value.is_some_and(|value| value.boolean() == Some(true))
     }
 
-    /// Takes `key` out as the name of a variant.
+    /// Removes `key`, and returns it as a variant.
     pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
         self.take(key)?.choice()
     }
@@ -362,7 +362,7 @@ impl<'a> Value<'a> {
         read.into_iter().collect()
     }
 
-    /// Reads a copy of the value as a table, as [`table`](Self::table) does.
+    /// Reads a copy of the value as a table, like [`table`](Self::table).
     pub fn as_table(&self, title: impl Into<String>, example: &str) -> Option<Section<'a>> {
         let copy = Self {
             key: self.key.clone(),
@@ -427,8 +427,7 @@ impl<'a> Value<'a> {
         self.accept(Err(Problem::new(message, hint).replaced_by(replacement)))
     }
 
-    /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks
-    /// or brackets.
+    /// Returns the value as the wanted kind, if only quotation marks or brackets are missing.
     fn as_wanted(&self, wanted: &str) -> Option<String> {
         let is_plain = |text: &str| !text.contains(['"', '\\']) && !text.contains(char::is_control);
         match (&self.content, wanted) {

@@ -185,7 +185,7 @@ fn windows_within(outer: Duration, inner: Duration) -> u128 {
     }
 }
 
-/// Whoever writes it wants nothing to pass, as docs/limits.md proposes it.
+/// A deliberate limit that lets nothing pass, as docs/limits.md suggests.
 const NOTHING_BYTES: u64 = 1;
 
 /// Warns of limits into which a full frame never fits.

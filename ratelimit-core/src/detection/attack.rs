@@ -16,18 +16,18 @@ pub struct Attack {
     pub subject: Subject,
     /// The most packets in a second so far.
     pub packets_per_second: u64,
-    /// The most sources in a second so far, or more.
+    /// The highest number of sources in a second so far. The real number may be higher.
     pub sources: u64,
     /// The end of the second in which it was found.
     pub since: Instant,
-    /// The end of the last second in which it was going on.
+    /// The end of the last second in which the attack was seen.
     pub last: Instant,
 }
 
 /// The target or the source that identifies an attack.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Subject {
-    /// Its target.
+    /// A target.
     Target {
         /// The address.
         address: IpAddr,

@@ -90,7 +90,7 @@ impl Content {
         }
     }
 
-    /// The same, with what the kernel knows: the socket that it has for the packet.
+    /// Adds the socket that the kernel has for the packet.
     pub fn with_socket(self, socket: Socket) -> Self {
         let of_connection = matches!(socket, Socket::Connecting | Socket::Connected);
         match self {

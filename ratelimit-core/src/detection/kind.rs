@@ -45,7 +45,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Its name.
+    /// Returns the name of the kind.
     pub fn label(self) -> &'static str {
         self.into()
     }
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// The packets a second from which on it is one, unless the configuration says otherwise.
+    /// The default threshold in packets per second.
     pub const fn above_default(self) -> NonZeroU32 {
         const fn above(packets: u32) -> NonZeroU32 {
             NonZeroU32::new(packets).expect("no kind begins at 0")

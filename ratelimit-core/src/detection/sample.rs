@@ -55,7 +55,7 @@ impl Sample {
         })
     }
 
-    /// The same, with the socket that the kernel has for it.
+    /// Adds the socket that the kernel has for the packet.
     pub fn with_socket(mut self, socket: Socket) -> Self {
         self.content = self.content.with_socket(socket);
         self

@@ -19,9 +19,8 @@ const SAMPLES_MIN: u64 = 32;
 /// A genuine client continues its connection with at least this many segments per two requests: it
 /// acknowledges and closes.
 const SEGMENTS_FOR_TWO_MIN: u64 = 3;
-/// Acknowledgements of no connection for each request, that are none of an attack. They are the
-/// last of the handshake, and what of the question comes with it, before the network stack has seen
-/// it.
+/// Acknowledgements without a connection for each request that do not indicate an attack: the last
+/// segment of a handshake, and data that arrives with it before the network stack has processed it.
 const STRAYS_MAX: u64 = 3;
 /// This many hosts do not send unsolicited answers at the same time by chance.
 const STRANGERS_MIN: u64 = 16;
@@ -166,7 +165,7 @@ impl Suspicion<'_> {
     fn is_without_connections(&self) -> bool {
         let acknowledging = self.around.acknowledging;
         match self.pace {
-            // Hosts that acknowledge may end connections with a reset. Sources that only reset were
+            // Hosts with connections may end them with a reset. Sources that only send resets are
             // forged.
             Pace::Fast if self.kind != Kind::RstFlood => {
                 let going_on = acknowledging + self.around.resets.min(acknowledging);

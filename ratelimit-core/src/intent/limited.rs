@@ -28,7 +28,7 @@ pub struct LimitedPolicy {
 }
 
 impl LimitedPolicy {
-    /// Its name: `[detected] default + 10 packets per 1s`.
+    /// Returns the name: `[detected] default + 10 packets per 1s`.
     pub fn name(&self) -> String {
         let further = self.further.iter().map(|limit| format!(" + {limit}"));
         format!("{DETECTED}{}{}", self.base, further.collect::<String>())

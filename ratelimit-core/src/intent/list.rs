@@ -55,7 +55,7 @@ pub struct Difference {
     pub updated: usize,
     /// Entries that stay as they are.
     pub kept: usize,
-    /// The prefixes of which something else is said, in their order.
+    /// The prefixes whose rules changed, in order.
     pub touched: Vec<Prefix>,
 }
 

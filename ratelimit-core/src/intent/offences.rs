@@ -15,7 +15,7 @@ use crate::{ban::BanSpec, prefix::Prefix};
 pub struct Offence {
     /// The number of bans.
     pub bans: u32,
-    /// The time at which this is forgotten, on the clock of the kernel.
+    /// The time at which the offence is forgotten, on the clock of the kernel.
     pub forget: Instant,
 }
 

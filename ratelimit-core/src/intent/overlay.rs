@@ -48,7 +48,7 @@ impl Intent {
         }
     }
 
-    /// The same limits for this node alone, with its equal part of those that nodes share. Nodes
+    /// Returns the limits for this node alone, with its equal part of those that nodes share. Nodes
     /// share only what all of them have, and another node may lack these runtime limits.
     pub fn of_this_node(&self, limits: &[LimitSpec]) -> Vec<LimitSpec> {
         let nodes = compile::nodes(&self.config);

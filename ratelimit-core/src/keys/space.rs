@@ -76,7 +76,7 @@ pub struct TopKey {
 /// Counters of a space since the daemon started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Requests that obtained the whole amount.
+    /// Requests that obtained the full amount.
     pub allowed: u64,
     /// Requests that obtained less.
     pub refused: u64,

@@ -30,7 +30,7 @@ pub struct Saved {
 /// The usage of a space.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct SavedSpace {
-    /// Its limits, each with the clock of its algorithm.
+    /// The limits, each with the clock of its algorithm.
     pub limits: Vec<(LimitSpec, Vec<u8>)>,
     /// The words of its keys, the least recently used key first.
     pub keys: Vec<(Box<str>, Vec<u64>)>,

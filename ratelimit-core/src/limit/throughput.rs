@@ -14,8 +14,7 @@ use crate::{
     diagnostic::Problem,
 };
 
-/// The longest fixed window that is taken for a rate. A longer one is a quota, which is there to be
-/// used up.
+/// The longest fixed window that counts as a rate. A longer one is a quota, which may be used up.
 const RATE_MAX: Duration = Duration::from_mins(1);
 
 /// The shortest sliding window in which TCP recovers from what it lost at the end of a burst: the
@@ -36,7 +35,8 @@ pub fn problem(limit: &LimitSpec, classes: &Catalogue) -> Option<Problem> {
     let hint = match limit.division() {
         None => "write algorithm = \"token-bucket\"",
         Some(_) => {
-            "write algorithm = \"sliding-window\" and a window of 1s: nodes share no token-bucket"
+            "write algorithm = \"sliding-window\" and a window of 1s: nodes cannot share a \
+             token-bucket"
         }
     };
     match limit.algorithm() {
@@ -65,8 +65,7 @@ pub fn problem(limit: &LimitSpec, classes: &Catalogue) -> Option<Problem> {
     }
 }
 
-/// Whether segments with data are charged to the limit. Nothing is said of a class that is not
-/// known here.
+/// Whether the limit charges segments with data. Unknown classes are ignored.
 fn counts_tcp(limit: &LimitSpec, classes: &Catalogue) -> bool {
     let class = match limit.class().map(|class| classes.select(class)) {
         None | Some(Ok(Selected::Other)) => return true,
@@ -110,8 +109,8 @@ mod tests {
             Some((
                 "TCP stalls at the end of each window of 10MB per 1s (fixed-window), shared by all \
                  nodes, and may get less than 80 % of it",
-                "write algorithm = \"sliding-window\" and a window of 1s: nodes share no \
-                 token-bucket",
+                "write algorithm = \"sliding-window\" and a window of 1s: nodes cannot \
+                 share a token-bucket",
             )),
         );
         check(

@@ -7,7 +7,7 @@ use super::{reading::Reading, source::NoList};
 pub struct Acceptance {
     /// Bad lines: they are left out.
     pub skip_bad: bool,
-    /// A list without entries: it is taken for no entries.
+    /// Accepts a list without entries.
     pub allow_empty: bool,
 }
 

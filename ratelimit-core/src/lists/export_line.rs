@@ -22,7 +22,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its name.
+    /// Returns the name of the action.
     pub fn label(self) -> &'static str {
         self.into()
     }

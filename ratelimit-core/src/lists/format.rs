@@ -9,7 +9,7 @@ pub enum Format {
     /// Plain text with the header of `FireHOL`.
     #[strum(to_string = "FireHOL netset")]
     Netset,
-    /// The same, from Spamhaus, with the number of the listing behind `;`.
+    /// A text list of Spamhaus, with the number of the listing behind `;`.
     #[strum(to_string = "Spamhaus DROP text")]
     DropText,
     /// JSON lines of Spamhaus.

@@ -60,7 +60,7 @@ pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
     if let Some(other) = not_a_list::by_shape(first, text) {
         return Err(other);
     }
-    // A configuration begins with much that says nothing.
+    // A configuration may begin with text that does not identify it.
     let start = &text[..text.floor_char_boundary(START)];
     let format = lines.find_map(|line| by_line(line, start));
     if format.is_none_or(|format| format == Format::Plain) {
@@ -99,7 +99,7 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
         Format::Blocks => blocks::read(reader),
         Format::FortiGate => fortigate::read(reader),
         Format::Rules => rules::read(reader),
-        // It is no text: `geo` reads it.
+        // It is not text: `geo` reads it.
         Format::Mmdb => {}
     }
     let is_of_lines = matches!(
@@ -115,8 +115,8 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
     }
 }
 
-/// Returns whether a text is JSON, by its first line: not an address with its port,
-/// `[2001:db8::1]:80`, and no Python list.
+/// Returns whether a text is JSON, by its first line. An address with a port, `[2001:db8::1]:80`,
+/// and a Python list are not.
 fn is_json(line: &str) -> bool {
     match line.as_bytes() {
         [b'{', ..] => true,
@@ -147,7 +147,7 @@ fn object(line: &str, text: &str) -> Result<Format, Other> {
     {
         return Ok(Format::DropJson);
     }
-    // A misspelled key is reported, rather than taken for another format.
+    // A misspelled key is reported rather than mistaken for another format.
     let is_ours = |key: &String| OURS.iter().any(|ours| strsim::levenshtein(key, ours) < 2);
     let is_ours = keys.len() == 1 || keys.iter().any(is_ours);
     if line.starts_with('{') && has("prefix") && is_ours {

@@ -229,7 +229,7 @@ impl<'t> Reader<'t> {
             let error = format!("it has more than {LISTED_MAX} entries, the maximum");
             return no_list(
                 &error,
-                "split it, or take a list of wider prefixes; a range may be many of them",
+                "split it, or use a list of wider prefixes; a range may be many of them",
             );
         }
         if self.vetting.min_count.is_some() && !self.has_counts {

@@ -51,7 +51,7 @@ pub struct Reading {
 pub struct BadLines {
     /// The first ten, each with its text and what to write.
     pub shown: Vec<Diagnostic>,
-    /// All of them.
+    /// The number of all problems.
     pub count: usize,
 }
 

@@ -71,7 +71,7 @@ pub fn fault(text: &str) -> Option<(&'static str, &'static str)> {
     {
         return Some((
             "is an exception from the list",
-            "take it out, and let it through: rlctl allow add",
+            "remove it, and allow it: rlctl allow add",
         ));
     }
     let numbers = text.split(['.', ',', ';', ' ']);

@@ -26,7 +26,7 @@ pub struct MemoryNode {
 }
 
 impl MemoryNode {
-    /// The same on a machine where packets on one CPU interrupt each other.
+    /// Behaves like a machine where packets on one CPU interrupt each other.
     pub(super) const fn keep_no_shares(&mut self) {
         self.keeps_no_shares = true;
     }

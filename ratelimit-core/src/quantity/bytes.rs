@@ -162,7 +162,7 @@ mod tests {
             "1.5B",
             Err(
                 "`1.5` in `1.5B` is not a whole number of the smallest unit: write fewer digits \
-                 behind the point",
+                 after the decimal point",
             ),
         );
         check_bytes(

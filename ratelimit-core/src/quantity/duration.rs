@@ -115,7 +115,7 @@ fn unexpected_duration_unit(text: &str, number: &str, name: &str) -> QuantityErr
     if name.is_empty() {
         return QuantityError::new(
             format!("`{number}` at the end of `{text}` has no unit"),
-            "write one behind it: w, d, h, m, s, ms, us or ns",
+            "write one after it: w, d, h, m, s, ms, us or ns",
         );
     }
     if DURATION_UNITS.iter().any(|unit| unit.0 == name) {
@@ -180,7 +180,7 @@ mod tests {
         check_duration(
             "1h30",
             Err(
-                "`30` at the end of `1h30` has no unit: write one behind it: w, d, h, m, s, ms, us \
+                "`30` at the end of `1h30` has no unit: write one after it: w, d, h, m, s, ms, us \
                  or ns",
             ),
         );
@@ -213,7 +213,7 @@ mod tests {
             "0.5ns",
             Err(
                 "`0.5` in `0.5ns` is not a whole number of the smallest unit: write fewer digits \
-                 behind the point",
+                 after the decimal point",
             ),
         );
     }

@@ -8,7 +8,7 @@ use std::{
 use super::{Counted, longer};
 use crate::prefix::Prefix;
 
-/// The protected prefixes, a handful, and the bans that hold for them all the same.
+/// The few protected prefixes, and the bans that apply despite them.
 #[derive(Clone, Debug, Default)]
 pub struct Exemptions {
     protected: BTreeSet<Prefix>,

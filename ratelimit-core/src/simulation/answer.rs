@@ -13,7 +13,7 @@ pub use super::{clock::Times, tally::Tally};
 pub struct Answer {
     /// Packets that were judged.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// The bytes on the wire.
     pub bytes: u64,
     /// Packets that the capture has only the front of.
     pub cut: u64,
@@ -50,7 +50,7 @@ pub struct Answer {
     pub attacks: Option<Vec<AttackRow>>,
     /// Challenged sources; `None` if the configuration has no challenge.
     pub challenged: Option<Challenged>,
-    /// The same by another configuration, and the differences.
+    /// The result for another configuration, and the differences.
     pub comparison: Option<ComparisonAnswer>,
 }
 
@@ -59,12 +59,12 @@ pub struct Answer {
 pub struct AttackRow {
     /// The kind.
     pub kind: &'static str,
-    /// Its target or its source.
+    /// The target or source of the attack.
     pub subject: String,
-    /// The end of the second in which it was found, from the first packet on; that of the capture,
-    /// where it ends earlier.
+    /// The end of the second in which the attack was found, from the first packet on; the end of
+    /// the capture if that is earlier.
     pub start_seconds: f64,
-    /// The end of the last second in which it was going on.
+    /// The end of the last second in which the attack was seen.
     pub end_seconds: f64,
     /// The most packets in a second.
     pub packets_per_second: u64,
@@ -94,7 +94,7 @@ pub struct VerdictRow {
     pub reason: &'static str,
     /// The number of packets.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// The bytes on the wire.
     pub bytes: u64,
 }
 
@@ -168,7 +168,7 @@ pub struct VerdictPair {
     pub new: VerdictName,
     /// The number of packets.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// The bytes on the wire.
     pub bytes: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Challenged {
 }
 
 impl Challenged {
-    /// Takes what became of a packet.
+    /// Records the outcome for a packet.
     pub fn take(&mut self, verdict: Verdict, origin: &Origin, now: Instant, tables: &MemoryTables) {
         if verdict == Verdict::Drop(DropReason::Challenged) {
             self.silent.insert(origin.source);

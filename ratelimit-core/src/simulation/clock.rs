@@ -42,7 +42,7 @@ struct Busiest {
 /// The times of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// Nanoseconds since the Unix epoch of the first packet; `None` where none has a time.
+    /// Nanoseconds since the Unix epoch of the first packet; `None` if no packet has a time.
     pub first_ns: Option<u64>,
     /// Nanoseconds from the first packet to the latest.
     pub duration_ns: u64,

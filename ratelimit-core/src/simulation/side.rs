@@ -64,7 +64,7 @@ impl Side {
         })
     }
 
-    /// Judges a packet, and remembers what became of it.
+    /// Judges a packet, and records the outcome.
     pub fn judge(
         &mut self,
         frame: Cursor<'_>,

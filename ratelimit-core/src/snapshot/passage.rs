@@ -58,8 +58,8 @@ impl Passage {
             .unwrap_or_default()
     }
 
-    /// The times of a log that still count, in their order. A log has no times from before the
-    /// boot: those count from its beginning.
+    /// Returns the times of a log that still count, in order. Times before the boot count as the
+    /// boot.
     pub fn times(&self, times: &[u64], log: &SlidingLog) -> Vec<u64> {
         let (from, to) = (self.from.as_nanos(), self.to.as_nanos());
         let counts = |time: &&u64| **time != 0 && time.saturating_add(log.window_ns()) > from;

@@ -18,7 +18,7 @@ const PART: &str = "{ratelimit}:part";
 const WAIT_MS: u64 = 300;
 /// The most messages of an answer: with the longest ones 16 MB.
 const MESSAGES_MAX: u64 = 32;
-/// The parts that are asked for at once.
+/// The number of parts per request.
 const PARTS_MAX: u16 = 8;
 /// Messages stay in the stream for so long; who misses them reads parts.
 const KEPT: Millis = 60_000;
@@ -55,7 +55,7 @@ pub enum LinkError {
     )]
     Moved(String),
     /// A response that no valid server sends.
-    #[error("an answer that is none of Redis or Valkey, to {0}")]
+    #[error("the response to {0} is not one of Redis or Valkey")]
     Nonsense(&'static str),
 }
 
@@ -78,8 +78,8 @@ fn hint(error: &redis::RedisError) -> &'static str {
         "; the server rejects the certificate in `cert_file` of [cluster]: it must be valid and \
          signed by a CA that the server trusts"
     } else if says("WRONGPASS") || says("NOAUTH") || says("AuthenticationFailed") {
-        "; compare user and password in `url` of [cluster] with those of the server, and that of \
-         sentinels behind `?sentinel=`"
+        "; compare user and password in `url` of [cluster] with those of the server, and of the \
+         sentinels after `?sentinel=`"
     } else if says("NoPerm") {
         "; the user needs +xadd +xread +xrevrange +set +mget and ~{ratelimit}:*"
     } else {
@@ -219,7 +219,7 @@ fn part_key(node: &NodeName, part: u16) -> String {
     format!("{PART}:{node}:{part}")
 }
 
-/// The entries of the one stream that was asked for; none where none came in time.
+/// Returns the entries of the requested stream; empty if none arrived in time.
 #[expect(clippy::wildcard_enum_match_arm, reason = "Redis may answer anything")]
 fn read_entries(answer: Value) -> Option<Vec<(EntryId, Vec<u8>)>> {
     match answer {

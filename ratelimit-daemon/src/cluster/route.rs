@@ -1,5 +1,5 @@
-//! Which server of a store is the one to write to: the one that is named, that sentinels name, or
-//! that a Redis Cluster moves us to.
+//! Finds the server of a store to write to: the configured one, the one that sentinels name, or the
+//! one that a Redis Cluster redirects to.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -57,7 +57,7 @@ impl Route {
     }
 
     /// Connects twice to the first server in order that answers and has the key of `probe`, and
-    /// returns the answer. All are asked at the same time, so dead ones add no delay.
+    /// returns the answer. Asks all servers at the same time, so dead ones add no delay.
     pub async fn connect(&self, probe: &redis::Cmd) -> Result<Connected, LinkError> {
         let mut ways = JoinSet::new();
         for (place, host) in self.store.hosts().into_iter().enumerate() {
@@ -69,7 +69,7 @@ impl Route {
             .unwrap_or(Err(LinkError::Late))
     }
 
-    /// Connects by way of one host.
+    /// Connects through one host.
     async fn ask(&self, host: &str, probe: &redis::Cmd) -> Result<Connected, LinkError> {
         let place = match self.store.service() {
             None => host.to_owned(),

@@ -155,7 +155,7 @@ impl State {
             .count_all(&state.intent, state.enforcer.datapath_mut());
         state.suspension().compile_at_start()?;
         state.compile_rules();
-        state.adopt().context("keeping what the kernel holds")?;
+        state.adopt().context("adopting the state of the kernel")?;
         state.kept.list_copies.reconcile(state.intent.lists());
         // Until the files of lists are read, the rules of the previous daemon stay in force.
         if !state.enforcer.attachments().runs() {
@@ -182,8 +182,8 @@ impl State {
         Ok(())
     }
 
-    /// Restores the usage from before a reboot. A snapshot that cannot be used is reported, but
-    /// prevents nothing.
+    /// Restores the usage from before a reboot. An unusable snapshot is reported, but does not
+    /// prevent the start.
     fn restore_usage(&mut self) {
         if self.intent.config.snapshot.every.is_none() {
             return;

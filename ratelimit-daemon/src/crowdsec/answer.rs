@@ -119,7 +119,7 @@ impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for List<'_, F> {
 /// A decision.
 #[derive(Debug, Deserialize)]
 pub struct Decision<'a> {
-    /// Its number; 0 if the API sends none, in which case a value has one decision.
+    /// The number of the decision; 0 if the API sends none, in which case a value has one decision.
     #[serde(default)]
     pub id: u64,
     /// The remaining time in Go's format: `3h59m50.5s`, negative if it has ended.

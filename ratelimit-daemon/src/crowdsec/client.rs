@@ -55,7 +55,7 @@ impl Client {
         Self { address, key }
     }
 
-    /// The answer: with all decisions where `whole`, else with what changed since the one before.
+    /// Requests all decisions if `whole`, otherwise the changes since the last request.
     pub async fn pull(&self, whole: bool) -> anyhow::Result<Answer> {
         let deadline = clock::monotonic() + TIMEOUT;
         let exchange = timeout_at(deadline.into(), self.exchange(whole));
@@ -107,7 +107,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The next bytes; none behind the last.
+    /// Returns the next bytes; `None` at the end.
     pub async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
         loop {
             let frame = timeout_at(self.deadline.into(), self.body.frame()).await;

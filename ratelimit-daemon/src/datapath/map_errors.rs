@@ -6,7 +6,7 @@ use aya::maps::MapError;
 
 use super::{DatapathError, Result};
 
-/// Names the map in an error, and tells a full one.
+/// Adds the name of the map to an error, and recognizes a full map.
 pub fn failed(
     action: &'static str,
     map: &'static str,

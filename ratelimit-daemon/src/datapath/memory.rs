@@ -58,7 +58,7 @@ pub struct Memory {
     pub does_not_count: bool,
     /// The writes, in order.
     pub writes: Vec<Write>,
-    /// The policies that are not empty.
+    /// The non-empty policies.
     pub policies: BTreeMap<u32, Policy>,
     pub settings: Settings,
     pub classes: ClassTables,

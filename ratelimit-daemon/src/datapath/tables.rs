@@ -92,8 +92,8 @@ pub trait PolicyTables {
     /// Returns these tables.
     fn switched(&self) -> Result<ByGeneration<Switched>>;
 
-    /// Waits for all packets that are under way. Whatever only these could reach may then be
-    /// overwritten.
+    /// Waits until no packet from before this call is being processed. Data that only such packets
+    /// could use may then be overwritten.
     fn wait_for_packets(&self);
 
     /// Replaces the state in the slot of a policy of the node or of a destination that is not in
@@ -217,7 +217,7 @@ pub trait DetectionTables {
     fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>>;
 
     /// Removes adopted bans, except those that the program has replaced since they were read.
-    /// Missing ones are no error.
+    /// Missing bans are not an error.
     fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<()>;
 
     /// Returns the results of bans by policies, summed over all CPUs.
@@ -309,8 +309,8 @@ pub trait Attachments {
     /// Restores removed pins, and returns whether there were any.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// Returns the interfaces whose program calls another one than is pinned at the path in
-    /// `chain`, or where none is pinned.
+    /// Returns the interfaces whose program calls another program than the one pinned at the path
+    /// in `chain`, also if none is pinned there.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Detaches all programs, returns their interfaces, and releases the tables.

@@ -63,7 +63,7 @@ impl IntoResponse for Failure {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if status == StatusCode::UNAUTHORIZED {
-            // RFC 9110 wants it beside this status.
+            // RFC 9110 requires it with this status.
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         (code, headers, (status, Json(problem))).into_response()

@@ -176,7 +176,7 @@ async fn live(
     Ok((headers, body).into_response())
 }
 
-/// Writes what is new, until the client or the daemon has enough.
+/// Writes new data, until the client disconnects or the daemon stops.
 async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
     let mut ticks = clock::ticks(PERIOD);
     let mut sent = Vec::new();

@@ -55,7 +55,7 @@ impl Names {
         }
     }
 
-    /// Returns the name of a user, or the number if there is no name, or not in time.
+    /// Returns the name of a user, or the number if there is no name, or the lookup takes too long.
     pub async fn of(&self, uid: u32) -> Arc<str> {
         if uid == 0 {
             return "root".into();

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::names::Names;
 
-/// Groups that are asked for at first; few users are in more.
+/// The initial size of the list of groups; few users are in more.
 const GROUPS_USUAL: usize = 32;
 
 /// The client process (`SO_PEERCRED`, `SO_PEERGROUPS`).

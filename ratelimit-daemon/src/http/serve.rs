@@ -38,8 +38,8 @@ use super::{
 };
 use crate::{control::Listeners, keys::Keys, stream::Streams};
 
-/// Connections to the control socket that get the answer that there are too many, at a time; others
-/// are closed.
+/// The number of connections to the control socket that are refused with an answer at a time;
+/// others are closed.
 const REFUSALS_MAX: usize = 16;
 /// Connections of applications and proxies that ask about keys.
 const OF_KEYS: usize = 4096;

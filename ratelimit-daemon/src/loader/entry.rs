@@ -100,10 +100,12 @@ impl DispatcherEntry {
         let [name, _] = self.names();
         let program = self.ebpf.program_mut(name);
         let program = program.ok_or_else(|| anyhow!("the BPF object has no program {name}"))?;
-        program.try_into().context("the entry is no XDP program")
+        program
+            .try_into()
+            .context("the entry is not an XDP program")
     }
 
-    /// The other map is emptied: whoever calls the entry of before has nothing left to call.
+    /// The other map is emptied, so that callers of the previous entry call nothing.
     fn leave_to(&mut self, program: &Xdp) -> anyhow::Result<()> {
         let [_, wanted] = self.names();
         for [_, name] in [ENTRIES, ENTRIES_FRAGS] {

@@ -7,8 +7,8 @@ use ratelimit_interface::XdpMode;
 pub fn detach_command(interface: &str, mode: XdpMode, program: u32) -> String {
     let hook = mode.ip_word();
     format!(
-        "`ip link set dev {interface} {hook} off` takes it off, or where that says that it cannot \
-         replace an active link `bpftool link detach id N`, with the N that `bpftool link list` \
-         shows for the program {program}"
+        "`ip link set dev {interface} {hook} off` detaches it; if that cannot replace an active \
+         link, use `bpftool link detach id N` with the N that `bpftool link list` shows for the \
+         program {program}"
     )
 }

@@ -81,7 +81,7 @@ impl Local {
             return Ok(self.next.get(&plan.name).cloned());
         }
         if is_called {
-            return Err(refused.context("the program of before is called on"));
+            return Err(refused.context("the previous program remains in use"));
         }
         Err(refused)
     }

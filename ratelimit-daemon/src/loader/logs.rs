@@ -8,7 +8,7 @@ use ratelimit_core::log_size::LogSize;
 
 use super::{MapPlan, map_names::missing, memory_check, pins::Pins};
 
-/// Its name.
+/// The name of the map.
 pub const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
 
@@ -51,7 +51,7 @@ fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
     ensure!(
         u64::from(logs) <= logs_max,
         "{logs} sliding logs of {times} packets take {} MiB, which is more than half of the {} MiB \
-         of memory that are available: write [source] sliding_logs = {} or less, or smaller \
+         of available memory: write [source] sliding_logs = {} or less, or smaller \
          amounts",
         size.bytes() >> 20,
         available >> 20,
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(
             error,
             "16384 sliding logs of 1023 packets take 128 MiB, which is more than half of the 255 \
-             MiB of memory that are available: write [source] sliding_logs = 16383 or less, or \
+             MiB of available memory: write [source] sliding_logs = 16383 or less, or \
              smaller amounts"
         );
         assert!(ensure_half(LogSize::NONE, 16).is_ok());

@@ -60,7 +60,7 @@ fn ensure_half(bytes: u64, capacity: u32, available: u64) -> anyhow::Result<()> 
     ensure!(
         bytes <= available / 2,
         "the state of {capacity} sources of each family takes {} MiB, which is more than half of \
-         the {} MiB of memory that are available: write [source] capacity = {} or less",
+         the {} MiB of available memory: write [source] capacity = {} or less",
         bytes >> 20,
         available >> 20,
         fits.max(1)
@@ -79,7 +79,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         let expected = "the state of 1000000 sources of each family takes 2048 MiB, which is more \
-                        than half of the 1024 MiB of memory that are available: write [source] \
+                        than half of the 1024 MiB of available memory: write [source] \
                         capacity = 250000 or less";
         assert_eq!(error, expected);
     }

@@ -84,7 +84,7 @@ pub fn is_held(pins: &Pins, slot: u32, frags: bool) -> anyhow::Result<bool> {
 pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
     for frags in [false, true] {
         if kept != Some(frags) && pins.map(map(frags)).exists() {
-            clear(&mut open(pins, map(frags))?, slot).context("letting go of the next program")?;
+            clear(&mut open(pins, map(frags))?, slot).context("releasing the next program")?;
         }
     }
     Ok(())
@@ -122,14 +122,14 @@ fn refused(path: &Path, frags: bool, error: MapError) -> anyhow::Error {
     }
     if frags {
         anyhow!(
-            "`chain`, {path}, takes no frames of several buffers, and this interface has them: \
+            "`chain`, {path}, does not support multi-buffer frames, which this interface has: \
              load it from the section `xdp.frags`, or set an MTU of at most 1500 and `jumbo = \
              false`"
         )
     } else {
         anyhow!(
-            "`chain`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not \
-             here: write `jumbo = true` for this interface, or load it from the section `xdp`"
+            "`chain`, {path}, supports multi-buffer frames (`xdp.frags`), but ours does not on \
+             this interface: set `jumbo = true`, or load it from the section `xdp`"
         )
     }
 }
@@ -138,8 +138,8 @@ fn program(path: &Path) -> anyhow::Result<Xdp> {
     let shown = path.display();
     let info = ProgramInfo::from_pin(path).with_context(|| {
         format!(
-            "there is no program at {shown}, `chain` of this interface: pin it there, as `bpftool \
-             prog load` and `bpftool prog pin` do, or remove `chain`"
+            "there is no program at {shown}, `chain` of this interface: pin it there with \
+             `bpftool prog load` or `bpftool prog pin`, or remove `chain`"
         )
     })?;
     if info.program_type() != bpf_prog_type::BPF_PROG_TYPE_XDP {

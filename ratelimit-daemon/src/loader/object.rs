@@ -11,11 +11,11 @@ use ratelimit_common::{
 
 use super::dead_calls;
 
-/// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF
-/// file, aligned as a parser of ELF wants it.
+/// The object of `ratelimit-ebpf` with the code of all features, as built by `build.rs`: an ELF
+/// file with the alignment that a parser needs.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit"));
 
-/// The same maps, and a program with the code of `Features::LEAN`.
+/// An object with the same maps, and the code of `Features::LEAN`.
 pub static LEAN_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lean"));
 
 /// The object that others load, or call where it is pinned: `entry.rs` of `ratelimit-ebpf`.

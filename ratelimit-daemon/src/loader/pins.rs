@@ -33,7 +33,7 @@ pub struct Pins {
 /// A pinned link.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkPin {
-    /// Its path; in the directory of another layout if another version of the daemon created it.
+    /// The path; in the directory of another layout if another version of the daemon created it.
     pub path: PathBuf,
     /// The slot of the interface.
     pub slot: u32,
@@ -45,7 +45,7 @@ pub struct LinkPin {
 }
 
 impl LinkPin {
-    /// Has it count for an interface of another name.
+    /// Renames the interface of the pin.
     pub fn rename(&self, interface: &str) -> anyhow::Result<()> {
         let name = link_name(self.slot, interface, self.frags);
         let path = self.path.with_file_name(name);
@@ -120,7 +120,7 @@ impl Pins {
         self.root.join("entries").join(escaped(interface))
     }
 
-    /// All pinned links, those of other layouts included.
+    /// Returns all pinned links, including those of other layouts.
     pub fn all_links(&self) -> anyhow::Result<Vec<LinkPin>> {
         self.all("links")
     }
@@ -280,8 +280,8 @@ fn require_owner(path: &Path, own: u32) -> anyhow::Result<()> {
     let known = fs::symlink_metadata(path).with_context(reading)?;
     if known.uid() != own {
         bail!(
-            "{path} belongs to uid {}, and the loader runs as uid {own}: see who made it, then \
-             `chown -R {own} {path}` takes it over, or `rm -r {path}` ends what it enforces",
+            "{path} belongs to uid {}, but the loader runs as uid {own}: check who created it, \
+             then run `chown -R {own} {path}`, or `rm -r {path}` to end what it enforces",
             known.uid(),
             path = path.display(),
         );

@@ -92,7 +92,7 @@ impl Process {
         Ok(Self { id, end })
     }
 
-    /// Its number.
+    /// The ID of the process.
     pub fn id(&self) -> libc::pid_t {
         self.id.as_raw_pid()
     }
@@ -115,8 +115,8 @@ impl Process {
             (None, None) => "for an unknown reason".to_owned(),
         };
         Err(anyhow!(
-            "the loader has ended ({how}), so no interface could be attached any more: start \
-             ratelimitd again, which takes over without a gap"
+            "the loader exited ({how}), and without it no interface can be attached: restart \
+             ratelimitd, which takes over without a gap"
         ))
     }
 }

@@ -129,7 +129,7 @@ impl CaptureMaps {
     }
 }
 
-/// The request as the kernel reads it; it has not begun.
+/// Compiles the request for the kernel. The capture has not started yet.
 fn compile(request: &CaptureRequest) -> Result<Capture, Refused> {
     if request.every == 0 {
         return Err(Refused::because("`every` must be greater than 0")

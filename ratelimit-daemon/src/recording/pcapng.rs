@@ -34,7 +34,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A file of the packets that are asked for, from these interfaces.
+    /// Creates a file for the requested packets from these interfaces.
     pub fn new(request: &CaptureRequest, interfaces: &BTreeMap<u32, String>) -> Self {
         let wall = clock::wall().as_nanosecond();
         let interfaces = interfaces.iter();

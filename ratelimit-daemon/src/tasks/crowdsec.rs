@@ -89,7 +89,7 @@ async fn pull(client: &Client, decisions: &mut Decisions, whole: bool) -> anyhow
     let passed_on = async {
         while let Some(bytes) = answer.next().await? {
             if sender.send(bytes).await.is_err() {
-                // It is no answer, which is said by who reads it.
+                // The reader reports that this is not an answer.
                 break;
             }
         }

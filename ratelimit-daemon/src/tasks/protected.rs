@@ -52,7 +52,8 @@ pub async fn keep_current(watch: Watch, controller: Handle) -> anyhow::Result<()
     }
 }
 
-/// Waits until what is protected may be different, and nothing of it has come for a moment.
+/// Waits until the protected addresses may have changed, and no further change has arrived for a
+/// moment.
 async fn changed(changes: &Changes) -> anyhow::Result<()> {
     changes.next(has_relevant).await?;
     sleep(SETTLES).await;

@@ -117,7 +117,7 @@ const fn parts(all: i64, length: i64) -> i64 {
     (all + length - 1).div_euclid(length)
 }
 
-/// Adds what came of a series.
+/// Adds the points of a series.
 fn report(history: &mut History, series: &Series, counts: &[Option<Counter>]) {
     let known = || counts.iter().map(|it| it.unwrap_or_default());
     let packets = known().map(|it| it.packets).collect();

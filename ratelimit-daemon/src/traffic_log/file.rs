@@ -277,7 +277,7 @@ fn read_names(connection: &Connection) -> anyhow::Result<BTreeMap<u16, Series>> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The sums of a tier of which a condition holds, by their numbers.
+/// Reads the sums of a tier that meet a condition, by number.
 fn read_buckets(
     connection: &Connection,
     tier: Tier,

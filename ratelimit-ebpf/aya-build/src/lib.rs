@@ -1,6 +1,6 @@
-//! Replaces the crate `aya-build`, of which the build scripts of `aya-ebpf` call one function. The
-//! rest of it starts cargo and reads its messages, for which it needs 20 crates: a third of the
-//! time in which the BPF object is built.
+//! Replaces the crate `aya-build`. The build scripts of `aya-ebpf` call one function of it. The
+//! rest starts cargo and reads its messages, which needs 20 crates: a third of the build time of
+//! the BPF object.
 
 use std::{env, error::Error};
 

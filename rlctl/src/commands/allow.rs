@@ -33,7 +33,7 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
     Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
 }
 
-/// Takes the prefixes off the allow list.
+/// Removes the prefixes from the allow list.
 pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failure> {
     let removal = Removal {
         path: path(arguments.cluster),

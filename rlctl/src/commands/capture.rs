@@ -44,7 +44,7 @@ pub fn run(
         Some(&request),
         Some((&Method::DELETE, PATH)),
         |piece| {
-            // Not before the daemon agreed: a refusal leaves a file of before as it is.
+            // Only after the daemon agreed, so that a refusal does not truncate an existing file.
             let file = if let Some(file) = &mut file {
                 file
             } else {

@@ -441,7 +441,8 @@ fn protected(why: &str) -> String {
     )
 }
 
-/// An entry that covers the address and does not decide; the default policy is beneath everything.
+/// Describes an entry that covers the address and does not decide. The default policy covers
+/// everything.
 fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
     // Lists are reported by themselves.
     let is_of_list = match &covering.entry {

@@ -80,7 +80,7 @@ pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
     if !origin {
         let text = config::toml(&answer.value);
         let document: toml::Table = toml::from_str(&text)
-            .map_err(|error| Failure::refused(format!("the settings are no TOML: {error}")))?;
+            .map_err(|error| Failure::refused(format!("the settings are not TOML: {error}")))?;
         let text = printable_lines(text.trim_end());
         return Ok(Report::from_json(json!(document), text));
     }
@@ -92,7 +92,7 @@ pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// The error says where it is, so nothing is put before it but the word.
+/// The error contains the position, so only one word precedes it.
 pub fn wrong(file: &Path, error: &str) -> Failure {
     let error = error.strip_prefix("error: ").unwrap_or(error);
     // The command line names nothing that could be wrong.

@@ -13,7 +13,8 @@ use crate::{
     report::Report,
 };
 
-/// Keeps it. In the file of the daemon too, if that is asked for, or it is a file beside that.
+/// Keeps the configuration. Also writes the file of the daemon if requested, or if the file is in
+/// the same directory.
 pub fn confirm(save: bool, client: &Client) -> Result<Report, Failure> {
     let answer = match client.call("/v1/confirm") {
         Err(failure) if save => confirmed_before(client).ok_or(failure)?,

@@ -38,7 +38,7 @@ struct Circumstances {
     config: Option<Config>,
 }
 
-/// Examines this host, and the interface that is named or those that are configured.
+/// Examines this host, and the named or configured interfaces.
 pub fn run(arguments: &DoctorArguments, client: &Client) -> Report {
     let findings = examine(arguments.interface.as_deref(), &arguments.config, client);
     let json = serde_json::to_value(&findings).unwrap_or(Value::Null);

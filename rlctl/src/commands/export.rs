@@ -15,7 +15,7 @@ use crate::{
     stream::Ended,
 };
 
-/// Exports what is asked for; with `--json` too, lines are lines.
+/// Exports the requested entries as lines, also with `--json`.
 pub fn run(
     arguments: &ExportArguments,
     client: &Client,
@@ -32,7 +32,7 @@ pub fn run(
     };
     if format == ExportFormat::Plain && !output.is_for_people() {
         return Err(
-            Failure::usage("--format plain is not JSON").hint("leave --json or --format plain out")
+            Failure::usage("--format plain is not JSON").hint("remove --json or --format plain")
         );
     }
     let what = match arguments {
@@ -54,7 +54,7 @@ pub fn run(
         output::piece(piece)
     })?;
     if ended == Ended::User {
-        return Err(Failure::refused("the export was stopped before its end"));
+        return Err(Failure::refused("the export was interrupted"));
     }
     let report = Report::printed();
     if is_empty {

@@ -25,7 +25,7 @@ use crate::{
     report::Report,
 };
 
-/// The interval at which the daemon is asked for its progress.
+/// The interval between requests for the progress.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Imports a list.

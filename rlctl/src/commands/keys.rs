@@ -53,7 +53,7 @@ fn top(space: &str, rows: u32, client: &Client) -> Result<Report, Failure> {
     if space.is_empty() || !space.chars().all(is_name) {
         let space = printable(space);
         return Err(Failure::usage(format!(
-            "`{space}` is not a name of a key space"
+            "`{space}` is not a valid name of a key space"
         )));
     }
     let path = format!("/v1/keys/{space}?count={rows}");

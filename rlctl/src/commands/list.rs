@@ -17,7 +17,7 @@ use crate::{
     table::Table,
 };
 
-/// Lists who is banned, or those of them that a filter has.
+/// Lists the bans that match a filter.
 pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let path = "/v1/bans";
     let answer: Answer<Vec<Ban>> = if filter.has_all() {
@@ -148,7 +148,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     }
 }
 
-/// Returns what a policy without prefixes applies to.
+/// Returns the scope of a policy without prefixes.
 fn default_for(policy: &PolicyView) -> &'static str {
     match policy.applies_to {
         AppliesTo::Prefix => "each, as one",

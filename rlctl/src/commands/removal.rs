@@ -1,4 +1,4 @@
-//! Shared parts of `unban` and `allow rm`: a named prefix may be missing.
+//! Shared parts of `unban` and `allow rm`, which may name missing prefixes.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use crate::{
     table::Table,
 };
 
-/// Shows the counters, or what the daemon recorded of them.
+/// Shows the current counters, or recorded ones.
 pub fn run(
     arguments: &StatsArguments,
     client: &Client,
@@ -100,9 +100,7 @@ pub struct VerdictRate {
     pub action: String,
     /// The reason, as in the metrics.
     pub reason: String,
-    /// Packets a second.
     pub packets_per_second: f64,
-    /// Bytes a second.
     pub bytes_per_second: f64,
 }
 

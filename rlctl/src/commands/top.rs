@@ -32,7 +32,7 @@ use crate::{
     table::Table,
 };
 
-/// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
+/// Shows the busiest sources: live on a terminal, otherwise one table or the requested number.
 pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
     let TopArguments {
         rows: count,
@@ -96,7 +96,7 @@ fn source_table(sources: &[TopSource]) -> Table {
     table
 }
 
-/// Formats what most packets of a source are.
+/// Describes the most frequent kind of packet of a source.
 fn sending(sending: Option<&Sending>) -> String {
     sending.map_or_else(String::new, |sending| printable(&sending.to_string()))
 }
@@ -178,7 +178,7 @@ fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<R
     Ok(Report::printed())
 }
 
-/// Sources that are asked for by name at once: the address of a request has at most 64 kB.
+/// The most sources that one request may name: its address has at most 64 kB.
 const NAMED_MAX: usize = 1_000;
 
 /// Queries everything that one refresh needs. The first sources of `with` are included even while

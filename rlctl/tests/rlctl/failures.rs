@@ -87,7 +87,7 @@ fn an_amount_without_its_window_is_a_usage_error() {
 fn a_number_of_packets_has_no_unit() {
     check_usage(
         &["limit", "set", "--packets", "5k", "--per", "1s"],
-        "error: invalid value '5k' for '--packets <N>': `5k` is no number of packets: write for \
+        "error: invalid value '5k' for '--packets <N>': `5k` is not a number of packets: write for \
          example 5000 or 5_000\n\n\
          For more information, try '--help'.",
     );

@@ -166,7 +166,6 @@ fn race(program: &mut Program, steps: &[Step]) -> Result<Vec<Answers>> {
         .collect())
 }
 
-/// A frame of the one source.
 fn frame(source: Ipv4Addr) -> Vec<u8> {
     Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
 }

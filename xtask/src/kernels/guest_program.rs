@@ -11,7 +11,6 @@ use crate::process;
 pub struct GuestProgram {
     /// Its name; of a test as `cargo test --test` takes it.
     pub name: String,
-    /// The path.
     pub path: PathBuf,
 }
 

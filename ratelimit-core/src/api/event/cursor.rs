@@ -34,7 +34,7 @@ pub struct CursorNow {
 
 /// Reports that a text is not a cursor.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no cursor of an event")]
+#[error("`{0}` is not an event cursor")]
 pub struct NoCursor(String);
 
 impl Cursor {

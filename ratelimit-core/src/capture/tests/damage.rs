@@ -50,7 +50,7 @@ fn a_capture_of_the_next_generation_may_be_cut_at_any_byte() {
                 Ok(())
             } else {
                 Err(format!(
-                    "it is cut at byte {end}, in the middle of the block behind packet {packets}"
+                    "it is cut at byte {end}, in the middle of the block after packet {packets}"
                 ))
             };
             assert_eq!(answer, expected, "{order:?} {end}");
@@ -86,7 +86,7 @@ fn a_packet_of_an_interface_that_is_not_described_is_damage() {
     ];
     check(
         &file.concat(),
-        "it is damaged at byte 48, behind 0 packets: a packet refers to an undefined interface",
+        "it is damaged at byte 48, after 0 packets: a packet refers to an undefined interface",
     );
 }
 
@@ -100,7 +100,7 @@ fn a_block_that_is_shorter_than_what_every_block_has_is_damage() {
                 let block = [order.u32(kind), order.u32(length), order.u32(length)].concat();
                 check(
                     &[order.section(), block].concat(),
-                    "it is damaged at byte 28, behind 0 packets: its lengths contradict each other",
+                    "it is damaged at byte 28, after 0 packets: its lengths contradict each other",
                 );
             }
         }
@@ -116,7 +116,7 @@ fn lengths_that_contradict_each_other_are_damage() {
     let file = [order.section(), order.interface(1, 0, &[]), packet, rest];
     check(
         &file.concat(),
-        "it is damaged at byte 48, behind 0 packets: its lengths contradict each other",
+        "it is damaged at byte 48, after 0 packets: its lengths contradict each other",
     );
 }
 
@@ -127,7 +127,7 @@ fn a_packet_of_many_megabytes_is_damage() {
     let file = [order.pcap_header(0xa1b2_c3d4, 1), packet, vec![0; 1 << 25]];
     check(
         &file.concat(),
-        "it is damaged at byte 24, behind 0 packets: a packet claims to exceed 16 MiB",
+        "it is damaged at byte 24, after 0 packets: a packet claims to exceed 16 MiB",
     );
 }
 
@@ -137,7 +137,7 @@ fn a_resolution_that_no_number_holds_is_damage() {
     let file = [order.section(), order.interface(1, 0, &[(9, &[127])])];
     check(
         &file.concat(),
-        "it is damaged at byte 28, behind 0 packets: an interface has an unsupported time \
+        "it is damaged at byte 28, after 0 packets: an interface has an unsupported time \
          resolution",
     );
 }

@@ -21,7 +21,7 @@ pub struct Store {
 
 #[derive(Clone, Eq, PartialEq)]
 enum Way {
-    /// Its URL.
+    /// The URL of a Unix socket.
     Socket(String),
     Servers(Servers),
 }
@@ -45,15 +45,13 @@ struct Servers {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum StoreError {
     /// Something that is not an address, whose text may have a password.
-    #[error("`url` of [cluster] is no address of a Redis or Valkey server")]
+    #[error("`url` of [cluster] is not the address of a Redis or Valkey server")]
     Syntax,
     /// Something that is no user and password of sentinels.
-    #[error(
-        "`url` of [cluster] has something behind its `?` that is no user and password of sentinels"
-    )]
+    #[error("`url` of [cluster] has a query that is not the user and password of sentinels")]
     Query,
     /// A sentinel URL without the name of the monitored servers.
-    #[error("`url` of [cluster] does not say what the sentinels call the servers")]
+    #[error("`url` of [cluster] does not name the service of the sentinels")]
     Service,
 }
 

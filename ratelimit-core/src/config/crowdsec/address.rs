@@ -13,7 +13,7 @@ pub enum Address {
     Tcp {
         /// A name or an address, without brackets.
         host: String,
-        /// 80 where none was written.
+        /// The port; 80 by default.
         port: u16,
         /// Path before `/v1`, without a trailing slash.
         path: String,
@@ -26,10 +26,10 @@ pub enum Address {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressError {
     /// The daemon has no TLS.
-    #[error("`{0}` takes TLS, which ratelimitd does not speak")]
+    #[error("`{0}` uses TLS, which ratelimitd does not support")]
     Tls(String),
     /// Something else.
-    #[error("`{0}` is no address of a local API")]
+    #[error("`{0}` is not the address of a local API")]
     Syntax(String),
 }
 
@@ -70,8 +70,7 @@ impl FromStr for Address {
         }
         let authority = uri.authority().ok_or_else(wrong)?;
         let host = authority.host();
-        // A user before the host, or a port that is not a number, is not told apart by the parts of
-        // `authority`.
+        // `authority` does not distinguish a user before the host from a port that is not a number.
         let behind = authority.as_str().strip_prefix(host).ok_or_else(wrong)?;
         let port = match behind.strip_prefix(':') {
             Some(port) => port.parse().ok().filter(|port| *port != 0),

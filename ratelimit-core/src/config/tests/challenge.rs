@@ -284,7 +284,7 @@ config.toml:11:1: unknown key `for` in [challenge.dns]
         "[challenge.tcp]\nwhen = \"always\"\nwindow_scaling = true\n",
         r#"config.toml:10:18: `window_scaling` needs method = "syncookie"
 10 | window_scaling = true
-   |                  ^^^^ write that too, or remove it: by rst, listeners scale windows as ever"#,
+   |                  ^^^^ write that too, or remove it: with rst, listeners scale windows anyway"#,
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"never\"\nback_off = \"25h\"\n",

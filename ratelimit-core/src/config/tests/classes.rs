@@ -107,10 +107,10 @@ fn what_no_protocol_has_at_once_is_refused() {
          tcp = \"syn\"\n",
         r#"config.toml:8:1: icmp has no ports: none would belong to the class
 8 | [class.a]
-  | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
+  | ^^^^^^^^^ remove that protocol or the ports; tcp, udp, sctp, dccp and udplite have ports
 config.toml:11:1: icmp has no TCP flags: none would belong to the class
 11 | [class.b]
-   | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp""#,
+   | ^^^^^^^^^ remove `protocol`, or write protocol = "tcp""#,
     );
 }
 
@@ -132,22 +132,22 @@ destination_ports = []
 sources = ["10.0.0.0/8"]
 limits = [{ packets = 1, per = "1s", match = {} }]
 "#,
-        r#"config.toml:8:1: the class says nothing: it would have every packet
+        r#"config.toml:8:1: the class has no conditions: every packet would match
 8 | [class.a]
   | ^^^^^^^^^ add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets
 config.toml:9:1: the list of `protocol` is empty: no packet would belong to the class
 9 | [class.b]
-  | ^^^^^^^^^ write what belongs to the class, or leave the list out
+  | ^^^^^^^^^ list what belongs to the class, or remove the key
 config.toml:11:1: icmp has no ports: none would belong to the class
 11 | [class.c]
-   | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
+   | ^^^^^^^^^ remove that protocol or the ports; tcp, udp, sctp, dccp and udplite have ports
 config.toml:14:1: udp has no TCP flags: none would belong to the class
 14 | [class.d]
-   | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp"
+   | ^^^^^^^^^ remove `protocol`, or write protocol = "tcp"
 config.toml:17:1: the list of `destination_ports` is empty: no packet would belong to the class
 17 | [class.e]
-   | ^^^^^^^^^ write what belongs to the class, or leave the list out
-config.toml:21:46: the class says nothing: it would have every packet
+   | ^^^^^^^^^ list what belongs to the class, or remove the key
+config.toml:21:46: the class has no conditions: every packet would match
 21 | limits = [{ packets = 1, per = "1s", match = {} }]
    |                                              ^^ add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets"#,
     );
@@ -194,7 +194,7 @@ config.toml:12:25: there is no protocol `http`
    |                         ^^^^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
 config.toml:13:7: there is no TCP flag `sin`
 13 | tcp = "sin"
-   |       ^^^^^ write "syn" or "invalid" or "syn-ack" or "rst", or flags and those that are looked at: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
+   |       ^^^^^ write "syn" or "invalid" or "syn-ack" or "rst", or flags and those to examine: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
 config.toml:14:12: unknown fragment `yes`
 14 | fragment = "yes"
    |            ^^^^^ write true, false, "first", "later" or "tiny"
@@ -304,28 +304,28 @@ config.toml:11:8: there is no VLAN 4096: the last one is 4095
 config.toml:12:11: `100-` is not a length of a packet or a range
 12 | length = ["100-"]
    |           ^^^^^^ write for example ["1400-65535"]
-config.toml:13:1: `length` names everything there is, so it says nothing
+config.toml:13:1: `length` includes every value, so it has no effect
 13 | [class.b]
-   | ^^^^^^^^^ leave it out
+   | ^^^^^^^^^ remove it
 config.toml:15:1: packets of tcp have no types of ICMP: none would belong to the class
 15 | [class.c]
-   | ^^^^^^^^^ leave `protocol` out, or write protocol = "icmp" or "icmpv6"
+   | ^^^^^^^^^ remove `protocol`, or write protocol = "icmp" or "icmpv6"
 config.toml:18:1: later fragments have no `destination_ports`: none would belong to the class
 18 | [class.d]
-   | ^^^^^^^^^ leave it out: only the first fragment has a transport header
-config.toml:22:7: `syn` is set, but not looked at: no packet would belong to the class
+   | ^^^^^^^^^ remove it: only the first fragment has a transport header
+config.toml:22:7: `syn` is set, but not examined: no packet would belong to the class
 22 | tcp = "syn / ack"
-   |       ^^^^^^^^^^^ write `syn` behind the slash, too
-config.toml:24:7: `fin` does not say which flags are looked at
+   |       ^^^^^^^^^^^ write `syn` after the slash, too
+config.toml:24:7: `fin` does not name the flags to examine
 24 | tcp = "fin"
-   |       ^^^^^ write the flags that are looked at behind a slash: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
+   |       ^^^^^ write the flags to examine after a slash: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
 config.toml:25:10: unknown action `pass`
 25 | action = "pass"
    |          ^^^^^^ write "drop" or "exempt"
 config.toml:26:8: `tcp` is a built-in class
 26 | [class.tcp]
    |        ^^^ write action = "drop" or action = "exempt", or give the class another name
-config.toml:27:8: `other` is what the limits of a policy leave: it has no action
+config.toml:27:8: `other` depends on the limits of a policy, so it has no action
 27 | [class.other]
    |        ^^^^^ name a class"#,
     );
@@ -383,7 +383,7 @@ fn a_32nd_class_is_refused() {
         &policies(8),
         r#"config.toml:54:3: with this one 32 classes are used
 54 |   { packets = 1, per = "1s", match = { source_ports = [32] } },
-   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 31, the most that can be told apart"#,
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 31, the most that can be distinguished"#,
     );
 }
 
@@ -460,13 +460,13 @@ source = "marsian"
 "#,
         r#"config.toml:8:1: such packets have at least 20 bytes: none would belong to the class
 8 | [class.a]
-  | ^^^^^^^^^ write a length of 20 or more, which counts the IP header, or leave it out
+  | ^^^^^^^^^ write a length of 20 or more, which counts the IP header, or remove it
 config.toml:10:1: such packets have at least 28 bytes: none would belong to the class
 10 | [class.b]
-   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or leave it out
+   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or remove it
 config.toml:14:1: such packets have at least 28 bytes: none would belong to the class
 14 | [class.c]
-   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or leave it out
+   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or remove it
 config.toml:18:10: unknown source `marsian`
 18 | source = "marsian"
    |          ^^^^^^^^^ write "land" or "bogon""#,
@@ -544,16 +544,16 @@ config.toml:9:69: `destination` is an integer, not a string
   |                                                                     ^ write destination = ["198.51.100.0/24"]
 config.toml:10:1: the list of `destination` is empty: no packet would belong to the class
 10 | [class.b]
-   | ^^^^^^^^^ write what belongs to the class, or leave the list out
-config.toml:12:1: `destination` names everything there is, so it says nothing
+   | ^^^^^^^^^ list what belongs to the class, or remove the key
+config.toml:12:1: `destination` includes every value, so it has no effect
 12 | [class.c]
-   | ^^^^^^^^^ leave it out
+   | ^^^^^^^^^ remove it
 config.toml:14:1: `destination` names 10.1.0.0/16, which is a part of 10.0.0.0/8
 14 | [class.d]
-   | ^^^^^^^^^ leave 10.1.0.0/16 out, or write it in a class of its own
+   | ^^^^^^^^^ remove 10.1.0.0/16, or write it in a class of its own
 config.toml:16:1: such packets have at least 40 bytes: none would belong to the class
 16 | [class.e]
-   | ^^^^^^^^^ write a length of 40 or more, which counts the IP header, or leave it out"#,
+   | ^^^^^^^^^ write a length of 40 or more, which counts the IP header, or remove it"#,
     );
 }
 
@@ -574,6 +574,6 @@ fn destinations_that_differ_at_several_octets_count_as_several_classes() {
         &class(1),
         r"config.toml:8:1: with this one 32 classes are used
 8 | [class.a]
-  | ^^^^^^^^^ keep 31, the most that can be told apart: its destinations count as 32",
+  | ^^^^^^^^^ keep 31, the most that can be distinguished: its destinations count as 32",
     );
 }

@@ -52,7 +52,7 @@ config.toml:8:1: [cluster] has no `secret_file`
 fn a_store_that_cannot_be_asked_is_refused() {
     check_behind_minimal(
         "[cluster]\nurl = \"redis+sentinel://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
-        r#"config.toml:9:7: `url` of [cluster] does not say what the sentinels call the servers
+        r#"config.toml:9:7: `url` of [cluster] does not name the service of the sentinels
 9 | url = "redis+sentinel://store"
   |       ^^^^^^^^^^^^^^^^^^^^^^^^ write "redis+sentinel://HOST1:26379,HOST2:26379/mymaster""#,
     );
@@ -78,7 +78,7 @@ fn a_store_that_cannot_be_asked_is_refused() {
     );
     check_behind_minimal(
         "[cluster]\nurl = \"http://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
-        r#"config.toml:9:7: `url` of [cluster] is no address of a Redis or Valkey server
+        r#"config.toml:9:7: `url` of [cluster] is not the address of a Redis or Valkey server
 9 | url = "http://store"
   |       ^^^^^^^^^^^^^^ write "redis://HOST:6379", "rediss://USER:PASSWORD@HOST:6379/0", or the socket, "/run/redis/redis-server.sock""#,
     );
@@ -216,7 +216,7 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
     );
     check_behind_minimal(
         &policy("packets = 9, per = \"1s\", division = \"equal\""),
-        r#"config.toml:10:49: `division` is for limits with scope = "cluster" alone
+        r#"config.toml:10:49: `division` needs scope = "cluster"
 10 | limits = [{ packets = 9, per = "1s", division = "equal" }]
    |                                                 ^^^^^^^ write scope = "cluster" beside it, or remove it"#,
     );

@@ -60,7 +60,7 @@ fn what_is_wrong_is_named_with_its_option() {
             ..arguments(&["eth0", "eth0", "", "enp0s31f6-uplink"])
         },
         "\
---interface eth0: stands twice
+--interface eth0: is given twice
 hint: remove one of them
 --interface : the name of the interface is empty
 hint: write a name that `ip link` shows, such as eth0
@@ -101,7 +101,7 @@ fn more_interfaces_than_can_be_counted_apart_are_refused() {
         &arguments(&names),
         "\
 --interface: 33 interfaces are too many
-hint: keep 32, the most that can be counted apart",
+hint: keep 32, the most that can be counted separately",
     );
 }
 

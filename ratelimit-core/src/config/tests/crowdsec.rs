@@ -38,13 +38,13 @@ config.toml:8:1: [crowdsec] has no `key_file`
 fn an_address_that_cannot_be_asked_is_refused() {
     check_behind_minimal(
         "[crowdsec]\nurl = \"https://lapi.example\"\nkey = \"k\"\n",
-        r#"config.toml:9:7: `https://lapi.example` takes TLS, which ratelimitd does not speak
+        r#"config.toml:9:7: `https://lapi.example` uses TLS, which ratelimitd does not support
 9 | url = "https://lapi.example"
   |       ^^^^^^^^^^^^^^^^^^^^^^ write the http:// address of an API on this host, or of a proxy that adds TLS"#,
     );
     check_behind_minimal(
         "[crowdsec]\nurl = \"127.0.0.1:8080\"\nkey = \"k\"\n",
-        r#"config.toml:9:7: `127.0.0.1:8080` is no address of a local API
+        r#"config.toml:9:7: `127.0.0.1:8080` is not the address of a local API
 9 | url = "127.0.0.1:8080"
   |       ^^^^^^^^^^^^^^^^ write "http://127.0.0.1:8080", or the socket, "/run/crowdsec.sock""#,
     );

@@ -82,7 +82,7 @@ fn limits_that_a_destination_cannot_have_are_refused() {
     );
     let (answer, _directory) = inspect_files(&[("config.toml", &shared)]);
     let error = answer.unwrap_err().to_string();
-    let expected = "nodes do not share limits of [destination.\"198.51.100.7\"]";
+    let expected = "nodes cannot share limits of [destination.\"198.51.100.7\"]";
     assert!(error.contains(expected), "{error}");
     let nine = ["{ packets = 5, per = \"1s\" }"; 9].join(", ");
     let nine = format!("{MINIMAL}[destination.\"198.51.100.7\"]\nlimits = [{nine}]\n");

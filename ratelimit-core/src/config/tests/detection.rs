@@ -99,7 +99,7 @@ fn a_source_of_an_attack_may_get_a_limit() {
 fn a_limit_of_detection_is_one_and_belongs_to_its_answer() {
     check_behind_minimal(
         "[detection.syn_flood]\nlimit = { packets = 0, per = \"1s\", match = \"udpp\" }\n",
-        r#"config.toml:9:9: `limit` is for answer = "limit" alone
+        r#"config.toml:9:9: `limit` needs answer = "limit"
 9 | limit = { packets = 0, per = "1s", match = "udpp" }
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write answer = "limit" beside it, or remove it
 config.toml:9:21: an amount of 0 would drop every packet

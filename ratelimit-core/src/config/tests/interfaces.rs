@@ -57,13 +57,13 @@ node = { limit = [] }
 name = "eth4"
 node = 5
 "#,
-        r#"config.toml:11:10: `prefer` is said for all interfaces together
+        r#"config.toml:11:10: `prefer` applies to all interfaces together
 11 | prefer = "verified"
-   |          ^^^^^^^^^^ write it in [node], and remove it here: it holds for these limits, too
+   |          ^^^^^^^^^^ write it in [node], and remove it here: it applies to these limits, too
 config.toml:13:3: `node` of [[interface]] cannot have a limit by sliding-log: one log would be written by every CPU for every packet
 13 |   { packets = 9, per = "1s", algorithm = "sliding-log" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window" or "token-bucket"
-config.toml:14:3: nodes do not share limits of `node` of [[interface]]
+config.toml:14:3: nodes cannot share limits of `node` of [[interface]]
 14 |   { packets = 900, per = "1s", scope = "cluster" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove `scope`, and write the part of each node: the limit divided by the nodes
 config.toml:14:3: a limit has scope = "cluster", and there is no [cluster]

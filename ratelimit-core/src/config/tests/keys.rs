@@ -67,11 +67,11 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
         ),
         (
             "[keys]\nlisten = \"9180\"\n",
-            "`9180` is no address with a port",
+            "`9180` is not an address with a port",
         ),
         (
             "[keys]\nlisten = \"0.0.0.0:9180\"\n",
-            "`listen` of [keys] is 0.0.0.0:9180, and it is not said who may ask",
+            "`listen` of [keys] is 0.0.0.0:9180, but `trusted_proxies` is missing",
         ),
         (
             "[keys.a]\nlimits = [{ requests = 1, per = \"1s\" }]\nkey = \"user\"\n",
@@ -85,7 +85,7 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
         ),
         (
             "[keys.a]\nlimits = [{ requests = 1, per = \"1s\" }]\nkey = { header = \"a b\" }\n",
-            "`a b` is no name of a header or cookie",
+            "`a b` is not a valid name of a header or cookie",
         ),
         (
             "[keys.a]\nlimits = [{ requests = 1, per = \"1s\" }]\nkey = { path = \"api\" }\n",

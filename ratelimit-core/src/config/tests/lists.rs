@@ -131,7 +131,7 @@ fn a_list_is_downloaded_from_an_address() {
     assert_eq!(every, Some(Duration::from_hours(1)));
     check_behind_minimal(
         "[list.drop]\nfile = \"/d\"\nurl = \"file:///etc/shadow\"\n",
-        "config.toml:10:7: `file:///etc/shadow` is no address of a list
+        "config.toml:10:7: `file:///etc/shadow` is not the address of a list
 10 | url = \"file:///etc/shadow\"
    |       ^^^^^^^^^^^^^^^^^^^^ write one that begins with https:// or http://",
     );

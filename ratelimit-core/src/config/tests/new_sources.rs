@@ -74,7 +74,7 @@ config.toml:9:15: new_sources has no `per`
   |               ^^ write per = "1s"
 config.toml:9:15: new_sources has no `over_budget`
 9 | new_sources = {}
-  |               ^^ write over_budget = "drop", "pass" or "aggregate": what becomes of packets of more sources"#,
+  |               ^^ write over_budget = "drop", "pass" or "aggregate": the verdict over budget"#,
     );
     check_behind_minimal(
         "[source]\nnew_sources = 100_000\n",

@@ -39,7 +39,7 @@ fn a_compact_store_is_refused_where_64_bits_do_not_tell_sources_apart() {
 store = "compact"
 ipv6_prefix = 96
 "#,
-        r#"config.toml:9:9: a compact store tells IPv6 sources apart by 64 bits, and ipv6_prefix is 96
+        r#"config.toml:9:9: the compact store distinguishes 64 bits of IPv6 sources, but ipv6_prefix is 96
 9 | store = "compact"
   |         ^^^^^^^^^ write ipv6_prefix = 64 or less, or store = "lru""#,
     );
@@ -92,7 +92,7 @@ config.toml:12:15: `packets` is a fraction, not an integer
         "interface = \"eth*\"\n[policy.default]\nlimits = []\n",
         r#"config.toml:1:13: `interface` is a string, not a table
 1 | interface = "eth*"
-  |             ^^^^^^ write [[interface]] and under it name = "eth0", one for each interface: patterns are not understood"#,
+  |             ^^^^^^ write [[interface]] and under it name = "eth0", one for each interface: patterns are not supported"#,
     );
 }
 
@@ -102,7 +102,7 @@ fn quotation_marks_of_word_processors_are_distinguished_from_those_of_toml() {
         check(
             &format!("[[interface]]\nname = {open}eth0{close}\n[policy.default]\nlimits = []\n"),
             &format!(
-                "config.toml:2:8: syntax error: these are no quotation marks of TOML\n\
+                "config.toml:2:8: syntax error: TOML does not use these quotation marks\n\
                  2 | name = {open}eth0{close}\n  \
                  |        ^^^^^^ write \"eth0\", with the quotation marks of a keyboard"
             ),
@@ -156,7 +156,7 @@ port = 9798
 fn a_token_without_the_dashboard_that_it_is_for_is_refused() {
     check_behind_minimal(
         "[metrics]\ntoken_file = \"/etc/token\"\n",
-        "config.toml:9:14: `token_file` is of the dashboard, which [metrics] does not serve
+        "config.toml:9:14: `token_file` is for the dashboard, which [metrics] does not enable
 9 | token_file = \"/etc/token\"
   |              ^^^^^^^^^^^^ write dashboard = true beside it, or remove it",
     );
@@ -229,7 +229,7 @@ watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
 "#,
         r#"config.toml:9:66: `watch` has more than 8 entries
 9 | watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
-  |                                                                  ^^^^^ remove what you no longer look at"#,
+  |                                                                  ^^^^^ remove entries that you no longer need"#,
     );
     check_behind_minimal(
         r#"[history]
@@ -503,7 +503,7 @@ fn an_address_to_listen_on_that_is_none_is_refused() {
         r#"[metrics]
 listen = "off"
 "#,
-        r#"config.toml:9:10: `off` is no address with a port
+        r#"config.toml:9:10: `off` is not an address with a port
 9 | listen = "off"
   |          ^^^^^ write "127.0.0.1:9798", or false for none"#,
     );
@@ -519,7 +519,7 @@ listen = true
         r#"[metrics]
 listen = "localhost:9798"
 "#,
-        r#"config.toml:9:10: `localhost:9798` is no address with a port
+        r#"config.toml:9:10: `localhost:9798` is not an address with a port
 9 | listen = "localhost:9798"
   |          ^^^^^^^^^^^^^^^^ write "127.0.0.1:9798", or false for none"#,
     );
@@ -527,7 +527,7 @@ listen = "localhost:9798"
         r#"[metrics]
 listen = "127.0.0.1"
 "#,
-        r#"config.toml:9:10: `127.0.0.1` is no address with a port
+        r#"config.toml:9:10: `127.0.0.1` is not an address with a port
 9 | listen = "127.0.0.1"
   |          ^^^^^^^^^^^ write "127.0.0.1:9798", or false for none"#,
     );

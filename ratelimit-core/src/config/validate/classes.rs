@@ -138,7 +138,7 @@ fn check_count(document: &Document, catalogue: &Catalogue, report: &Report) {
             1 => String::new(),
             _ => format!(": its destinations count as {count}"),
         };
-        let hint = format!("keep {CLASSES_MAX}, the most that can be told apart{destinations}");
+        let hint = format!("keep {CLASSES_MAX}, the most that can be distinguished{destinations}");
         report.add(spot, Problem::new(message, hint));
     }
 }

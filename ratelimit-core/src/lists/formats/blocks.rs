@@ -20,7 +20,7 @@ use crate::lists::{
 };
 
 const COMMAND: &str = "keep only";
-const EXCEPTION: &str = "take it out, and let it through: rlctl allow add";
+const EXCEPTION: &str = "remove it, and allow it: rlctl allow add";
 
 /// Whether a line begins such a list.
 pub fn is_one(line: &str) -> bool {

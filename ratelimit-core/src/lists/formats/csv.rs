@@ -125,7 +125,7 @@ pub const MASKS: [&str; 10] = [
     "cidr",
     "bits",
 ];
-/// Columns that say what becomes of an address.
+/// Columns with the action for an address.
 pub const ACTIONS: [&str; 11] = [
     "action",
     "ruleaction",

@@ -92,7 +92,7 @@ pub fn read(reader: &mut Reader<'_>) {
             [other, ..] => reader.bad(
                 other,
                 format!("`{other}` is not an ipset command"),
-                "take the line out: only create, add and del matter",
+                "remove the line: only create, add and del matter",
             ),
         }
     }
@@ -182,7 +182,7 @@ fn read_options<'t>(
             "comment" => options.comment = words.next().copied().unwrap_or_default(),
             "nomatch" => {
                 let message = format!("{entry} is an exception from the set (nomatch)");
-                let hint = "take it out, and let it through: rlctl allow add";
+                let hint = "remove it, and allow it: rlctl allow add";
                 reader.bad(entry, message, hint);
                 return None;
             }

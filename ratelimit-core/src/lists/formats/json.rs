@@ -49,8 +49,7 @@ pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
         .map_or(line, |at| &line[at..at + value.len()])
 }
 
-/// Reports a part of the text that is not what it should be. `data` is what to write where it is
-/// JSON all the same.
+/// Reports an unexpected part of the text. `data` is the message if it is valid JSON.
 pub fn report(part: &str, error: &Error, data: &str, reader: &mut Reader<'_>) {
     let message = error.to_string();
     // The place is reported beside it.
@@ -62,9 +61,7 @@ pub fn report(part: &str, error: &Error, data: &str, reader: &mut Reader<'_>) {
     let before: usize = lines.map(str::len).sum();
     let at = start + before + error.column().saturating_sub(1);
     let hint = match error.classify() {
-        serde_json::error::Category::Eof => {
-            "the text ends too early: see whether all of it was saved"
-        }
+        serde_json::error::Category::Eof => "the text ends too early: check that it is complete",
         serde_json::error::Category::Data => data,
         serde_json::error::Category::Io | serde_json::error::Category::Syntax => "write JSON here",
     };

@@ -138,7 +138,7 @@ fn elements<'t>(
             Some(word) => element.push(word),
             None => {
                 let message = format!("the elements of `{set}` have no end");
-                let hint = "see whether all of the text was saved: a } is missing";
+                let hint = "check that the text is complete: a } is missing";
                 return reader.bad(from, message, hint);
             }
         }

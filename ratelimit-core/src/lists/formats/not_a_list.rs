@@ -8,17 +8,16 @@ use crate::lists::address;
 /// The kind of the text, and a hint.
 pub type Other = (Cow<'static, str>, &'static str);
 
-const DOWNLOAD: &str = "see whether the download failed, and whether the address or a key has \
-                        changed: `curl --fail` says so";
+const DOWNLOAD: &str = "check whether the download failed, or its address or key has changed; use \
+                        `curl --fail`";
 
 /// Recognizes a file by its bytes.
 pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
     let other = |what, hint| Some((Cow::Borrowed(what), hint));
     if has_mark_of_maxmind(bytes) {
         return other(
-            "is a database of MaxMind (mmdb), which says of addresses where they are, and is not a \
-             list",
-            "select prefixes of it in the configuration: [list.NAME] with mmdb = \"FILE\" and \
+            "is a MaxMind database (mmdb), not a list",
+            "select prefixes from it in the configuration: [list.NAME] with mmdb = \"FILE\" and \
              country = [\"XX\"] or asn = [64500]",
         );
     }
@@ -65,7 +64,7 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
         | [0xa1, 0xb2, 0xc3, 0xd4, ..]
         | [0x0a, 0x0d, 0x0d, 0x0a, ..] => other(
             "is a capture of packets",
-            "`rlctl simulate FILE` says what a configuration does to it",
+            "`rlctl simulate FILE` shows the effect of a configuration on it",
         ),
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => other(
             "is a database of SQLite",
@@ -73,13 +72,13 @@ pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
         ),
         [b'%', b'P', b'D', b'F', ..]
         | [0x89, b'P', b'N', b'G', ..]
-        | [0x7f, b'E', b'L', b'F', ..] => other("is no text", "take a list as text, CSV or JSON"),
+        | [0x7f, b'E', b'L', b'F', ..] => other("is not text", "use a list in text, CSV or JSON"),
         bytes if bytes.get(257..262) == Some(b"ustar") => other(
             "is a tar archive",
             "unpack it: tar -xOf FILE | rlctl import -",
         ),
         bytes if bytes.iter().take(8192).any(|byte| *byte == 0) => {
-            other("is no text", "take a list as text, CSV or JSON")
+            other("is not text", "use a list in text, CSV or JSON")
         }
         _ => None,
     }
@@ -92,7 +91,7 @@ fn is_workbook(bytes: &[u8]) -> bool {
     has(b"[Content_Types].xml") || has(b"xl/") || has(b"opendocument.spreadsheet")
 }
 
-/// The mark before the metadata, which are the last 128 KiB at most.
+/// Whether the bytes contain the mark before the metadata, which take at most the last 128 KiB.
 fn has_mark_of_maxmind(bytes: &[u8]) -> bool {
     const MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
     let end = &bytes[bytes.len().saturating_sub(128 << 10)..];
@@ -132,10 +131,13 @@ pub fn by_line(line: &str, text: &str) -> Option<Other> {
         }
         if has("<?xml") || has("<error") {
             return match element(text, "Message").or(element(text, "Code")) {
-                Some(said) => Some((format!("is what a server says: `{said}`").into(), DOWNLOAD)),
+                Some(said) => Some((
+                    format!("is the response of a server: `{said}`").into(),
+                    DOWNLOAD,
+                )),
                 None => other(
                     "is XML that has no set of addresses",
-                    "take a list as text, CSV or JSON",
+                    "use a list in text, CSV or JSON",
                 ),
             };
         }
@@ -149,20 +151,20 @@ pub fn by_line(line: &str, text: &str) -> Option<Other> {
     }
     if is_table_of_crowdsec(line, text) {
         return other(
-            "is the table that cscli shows to people",
+            "is a table that cscli formats for people",
             "write it for programs: cscli decisions list -o json | rlctl import -",
         );
     }
     if line == "Status" && text.contains("Jail list:") {
         return other(
-            "is the list of fail2ban's jails, which has no addresses",
+            "is the list of fail2ban's jails, without addresses",
             "write what they ban: fail2ban-client banned | rlctl import -",
         );
     }
     if is_hosts_file(line) {
         return other(
-            "is a hosts file: it blocks names, by the address that it gives to them",
-            "take a list of addresses; names are blocked by a resolver",
+            "is a hosts file, which blocks names instead of addresses",
+            "use a list of addresses; names are blocked by a resolver",
         );
     }
     let has_address = line
@@ -170,7 +172,10 @@ pub fn by_line(line: &str, text: &str) -> Option<Other> {
         .any(|word| address::is_one(word, true));
     if !has_address && is_answer(&lower) {
         let said: String = line.chars().take(120).collect();
-        return Some((format!("is what a server says: `{said}`").into(), DOWNLOAD));
+        return Some((
+            format!("is the response of a server: `{said}`").into(),
+            DOWNLOAD,
+        ));
     }
     None
 }
@@ -180,7 +185,7 @@ pub fn by_json(text: &str, keys: &[String]) -> Option<Other> {
     if keys.iter().any(|key| key == "asn") && !text.contains("prefix") && !text.contains("\"ip") {
         return Some((
             "is a list of AS numbers".into(),
-            "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
+            "use a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
         ));
     }
     // Whatever is longer is not a message.
@@ -188,7 +193,10 @@ pub fn by_json(text: &str, keys: &[String]) -> Option<Other> {
         return None;
     }
     let said = any_json::refusal(text)?;
-    Some((format!("is what a server says: `{said}`").into(), DOWNLOAD))
+    Some((
+        format!("is the response of a server: `{said}`").into(),
+        DOWNLOAD,
+    ))
 }
 
 fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {

@@ -82,7 +82,7 @@ fn table(words: &mut Words<'_>, reader: &mut Reader<'_>) {
 fn element(source: &str, reader: &mut Reader<'_>) {
     if let Some(exception) = source.strip_prefix('!') {
         let message = format!("{exception} is an exception from the table");
-        let hint = "take it out, and let it through: rlctl allow add";
+        let hint = "remove it, and allow it: rlctl allow add";
         return reader.bad(source, message, hint);
     }
     if super::rule::is_name(source) {

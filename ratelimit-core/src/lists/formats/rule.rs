@@ -15,7 +15,7 @@ pub struct Rule<'t> {
     pub drops: bool,
     /// Whether it asks for more than a source: a port, an interface, a state.
     pub has_conditions: bool,
-    /// Its comment.
+    /// The comment of the rule.
     pub reason: String,
 }
 

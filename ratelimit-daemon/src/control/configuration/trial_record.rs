@@ -111,7 +111,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
     }
     let is_of_main = disk.files.first() == Some(&trial.main);
     let holds = is_of_main && trial.is_of(&config::read(&trial.main).unwrap_or_default());
-    // A trial that ends now is reported once more.
+    // A trial that ends now is reported again.
     if holds || is_of_main && ends_here {
         report(kept.write(&trial));
     } else {

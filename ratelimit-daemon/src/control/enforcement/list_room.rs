@@ -99,7 +99,7 @@ impl Room<'_> {
             let name = family.label();
             return Err(Refused::because(format!(
                 "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is \
-                 kept for manual ones, and {missing} of the new ones find no room"
+                 reserved for manual ones, and there is no room for {missing} of the new ones"
             ))
             .hint("remove bans or shorten lists; see `rlctl status --maps`"));
         }

@@ -22,8 +22,8 @@ pub const UNANSWERED: &str = "challenge";
 const LISTENERS: &str = "options of SYN cookies";
 
 const WHY: &str = "no client completes the challenge: either all are forged, or their answers do \
-                   not pass this host, as with asymmetric routing; where ordinary clients cannot \
-                   connect, write when = \"never\"";
+                   not arrive, for example with asymmetric routing; if real clients cannot \
+                   connect, set when = \"never\"";
 
 /// If a source passed the challenge in the last hour, answers do arrive, and silence comes from
 /// forged sources.
@@ -32,7 +32,7 @@ const PROOF_NS: u64 = 3_600_000_000_000;
 /// The challenge is suspended after this time without a success, if enough sources were challenged.
 const SILENCE_NS: u64 = 10_000_000_000;
 const CHALLENGED_MIN: u64 = 1_000;
-/// The same limit if no source has passed for an hour: answers may also get lost on hosts with few
+/// The limit if no source has passed for an hour: answers may also get lost on hosts with few
 /// clients.
 const SLOW_SILENCE_NS: u64 = 60_000_000_000;
 const SLOW_CHALLENGED_MIN: u64 = 20;

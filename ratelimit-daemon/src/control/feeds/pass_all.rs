@@ -32,7 +32,7 @@ const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Document {
     status: PassAllStatus,
-    /// Its end on the monotonic clock, valid within this boot.
+    /// The end on the monotonic clock, valid within this boot.
     until_boot_ns: Option<u64>,
     boot: String,
 }
@@ -68,7 +68,7 @@ pub struct PassAll {
 /// An active pass-all.
 pub struct Opened {
     document: Document,
-    /// Its end on the clock of the kernel, which ends it on its own.
+    /// The end on the clock of the kernel, which ends it by itself.
     pub until: Instant,
 }
 

@@ -50,9 +50,9 @@ const DROPS_TOLD: usize = 5;
 /// A packet from an address.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Its source address.
+    /// The source address.
     pub address: IpAddr,
-    /// Its other properties.
+    /// The other properties of the packet.
     pub packet: PacketRequest,
 }
 

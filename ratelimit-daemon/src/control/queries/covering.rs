@@ -1,4 +1,4 @@
-//! All that is said about an address, and what of it decides.
+//! All rules for an address, and the one that decides.
 
 use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 

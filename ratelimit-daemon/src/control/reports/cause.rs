@@ -3,11 +3,11 @@
 /// The reason entries are removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cause<'a> {
-    /// Their origin says all that is known.
+    /// The origin explains the change.
     Origin,
     /// A user said so.
     User(&'a str),
-    /// Their time is over.
+    /// The lifetime has ended.
     Time,
     /// The configuration before a trial comes back. Runtime limits that it has no place for are
     /// suspended.

@@ -1,5 +1,5 @@
-//! Troubles: failures that do not affect the rest of the daemon. Each is reported once in the log
-//! and as an event, and in `status` while it lasts.
+//! Failures that do not affect the rest of the daemon. Each is reported once in the log and as an
+//! event, and in `status` while it lasts.
 
 use std::collections::BTreeMap;
 

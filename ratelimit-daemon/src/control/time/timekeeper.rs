@@ -56,7 +56,7 @@ pub struct Moment {
 /// A stored note of the daemon's clock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Note {
-    /// The ID of the boot in which it was written.
+    /// The ID of the boot that wrote the record.
     pub boot: String,
     /// The lead of the daemon's clock over the time since boot, in nanoseconds.
     pub ahead_ns: i64,

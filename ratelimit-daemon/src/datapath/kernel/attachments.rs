@@ -19,7 +19,7 @@ pub(super) struct Port {
     pub(super) slot: u32,
     /// Whether one of our links may be pinned for it.
     pub(super) is_pinned: bool,
-    /// Its configuration.
+    /// The configuration of the interface.
     pub(super) interface: Interface,
     pub(super) program: Option<OwnProgram>,
 }

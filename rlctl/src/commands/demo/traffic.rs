@@ -163,7 +163,7 @@ pub fn send(
 ) -> Result<Vec<Figure>> {
     for host in flows.iter().flat_map(|flow| &flow.hosts) {
         let address = host.to_string();
-        // It may be there since an earlier step.
+        // An earlier step may have added it.
         network
             .far
             .ip(&["address", "replace", &address, "dev", INTERFACE, "nodad"])?;

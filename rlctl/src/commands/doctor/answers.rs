@@ -39,7 +39,7 @@ pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interfac
         Some(_) => Finding::ok(CHECK, "sent back before the network stack"),
         None => Finding::unknown(
             CHECK,
-            "not told",
+            "unknown",
             format!(
                 "Linux reports this since 6.3; mode = \"generic\" for {} does not depend on the \
                  driver",

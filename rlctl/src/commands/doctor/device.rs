@@ -58,7 +58,6 @@ pub struct Device {
     /// The features that are on, by the names that `ethtool --show-features` has for strings of the
     /// kernel.
     pub features: Option<BTreeSet<String>>,
-    /// Its queues.
     pub queues: Option<Queues>,
     /// XDP features; Linux reports them since 6.3.
     pub xdp: Option<XdpFeatures>,

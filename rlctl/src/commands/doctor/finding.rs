@@ -2,20 +2,18 @@
 
 use serde::Serialize;
 
-/// A finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Name of the check: `bpf-jit`.
     pub check: &'static str,
     /// The interface that it is about; `None` is this host.
     pub interface: Option<String>,
-    /// The state.
     pub state: State,
     /// The finding in words.
     pub found: String,
     /// The consequence of a problem.
     pub why: Option<String>,
-    /// The command that fixes it, where one does.
+    /// The command that fixes the problem, if there is one.
     pub fix: Option<String>,
 }
 

@@ -103,7 +103,7 @@ pub fn gro(state: &InterfaceState, device: &Device) -> Finding {
     stacked(state, &beneath, &merging)
 }
 
-/// A program in generic mode sees the frames of a bridge as its ports have put them together.
+/// A program in generic mode sees the frames of a bridge after its ports have merged them.
 fn stacked(state: &InterfaceState, beneath: &[String], merging: &[String]) -> Finding {
     let check = "gro";
     if merging.is_empty() {
@@ -185,7 +185,7 @@ pub fn vlan(state: &InterfaceState, device: &Device, has_challenge: bool) -> Fin
 }
 
 fn unread(check: &'static str, name: &str) -> Finding {
-    Finding::unknown(check, "not told", "the kernel gave no features of it")
+    Finding::unknown(check, "unknown", "the kernel reports no features of it")
         .fix(format!("ethtool --show-features {name}"))
 }
 

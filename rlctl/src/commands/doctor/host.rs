@@ -12,7 +12,7 @@ use ratelimit_core::{
 use super::{Circumstances, finding::Finding};
 use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
 
-/// The oldest kernel that the program is tested on.
+/// The oldest tested kernel.
 const OLDEST: (u32, u32) = (6, 1);
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -43,7 +43,8 @@ fn version(release: &str) -> Finding {
 /// Whether BPF programs are compiled to machine code.
 pub fn jit() -> Finding {
     let text = fs::read_to_string(JIT);
-    // The setting exists only in the first network namespace. Root can tell from loaded programs.
+    // The setting exists only in the first network namespace. Root can infer it from loaded
+    // programs.
     let is_hidden = matches!(&text, Err(error) if error.kind() == ErrorKind::NotFound);
     let mut programs = loaded_programs().filter_map(Result::ok);
     if is_hidden && programs.any(|program| program.size_jitted() > 0) {
@@ -82,7 +83,7 @@ pub fn btf() -> Finding {
         return Finding::ok("btf", BTF);
     }
     let why = "kernels without BTF are not supported: CONFIG_DEBUG_INFO_BTF=y is required";
-    Finding::error("btf", format!("there is no {BTF}"), why)
+    Finding::error("btf", format!("{BTF} does not exist"), why)
 }
 
 /// Whether a daemon answers.
@@ -104,7 +105,8 @@ pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
     Finding::warning(check, found, why).fix("systemctl start ratelimitd")
 }
 
-/// Reports that the configuration could not be read. The daemon knows its interfaces all the same.
+/// Reports that the configuration could not be read. The interfaces are then known from the daemon
+/// only.
 pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bool) -> Finding {
     let check = "configuration";
     let diagnostic = error.diagnostics().first();

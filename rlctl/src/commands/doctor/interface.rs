@@ -64,7 +64,7 @@ fn driver(state: &InterfaceState) -> Finding {
     }
     let Some((bus, device)) = &state.device else {
         let why = "the kernel names no device: Linux before 5.15, or an interface without one";
-        return Finding::unknown(check, "not told", why)
+        return Finding::unknown(check, "unknown", why)
             .fix(format!("ethtool --driver {}", state.name));
     };
     match fs::read_link(format!("/sys/bus/{bus}/devices/{device}/driver")) {
@@ -130,7 +130,7 @@ fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStat
         None => {
             let why = "Linux tells since 6.3; ratelimitd tries native mode first, \
                        and reports which one it got";
-            Finding::unknown(check, "not told", why).fix("rlctl status")
+            Finding::unknown(check, "unknown", why).fix("rlctl status")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The interface of a BPF link, which aya does not tell.
+//! The interface of a BPF link, which aya does not expose.
 
 use std::{
     io,

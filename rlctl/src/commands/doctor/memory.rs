@@ -19,8 +19,7 @@ const OTHER_BYTES: u64 = 131 << 20;
 /// The maps of the daemon that answers, or about what those of the configuration would take.
 pub fn examine(known: &Circumstances) -> Finding {
     let Some(available) = memory::available_bytes() else {
-        return Finding::unknown(CHECK, "not told", "/proc/meminfo has no MemAvailable")
-            .fix("free");
+        return Finding::unknown(CHECK, "unknown", "/proc/meminfo has no MemAvailable").fix("free");
     };
     match (&known.status, &known.config) {
         (Some(status), _) => {

@@ -85,7 +85,7 @@ fn foreign(
     finding.fix(fix)
 }
 
-/// The name of a program; an error where the kernel does not tell.
+/// Returns the name of a program, or an error if the kernel does not return it.
 fn name_of(program: u32) -> Result<Option<String>, ()> {
     let infos = loaded_programs().map(|info| info.map_err(|_| ()));
     for info in infos {

@@ -22,7 +22,7 @@ pub fn run(program: &Path, event: &[u8]) {
 fn ended(program: &Path, event: &[u8]) -> io::Result<ExitStatus> {
     let mut child = Command::new(program).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its stdin wants nothing of it.
+        // The program may ignore its stdin.
         let _ = stdin.write_all(event).and_then(|()| stdin.write_all(b"\n"));
     }
     child.wait()

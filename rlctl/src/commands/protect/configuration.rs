@@ -71,8 +71,7 @@ impl Plan {
             };
             let main = main.display();
             return Err(Failure::refused(format!(
-                "the configuration {is} on {name}, and `protect` does not change what it did not \
-                 write"
+                "the configuration {is} on {name}, and `protect` changes only files that it wrote"
             ))
             .hint(format!(
                 "set observe = {wanted} in {main}, or use --replace to replace that file"

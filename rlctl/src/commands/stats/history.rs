@@ -32,7 +32,9 @@ pub fn run(arguments: &StatsArguments, client: &Client, now: &Zoned) -> Result<R
     let from = since.and_then(|since| now.timestamp().checked_sub(since).ok());
     let step = match arguments.interval {
         Some(step) if step.as_secs() == 0 => {
-            return Err(Failure::usage("rows of --since have at least a second"));
+            return Err(Failure::usage(
+                "rows of --since are at least one second long",
+            ));
         }
         Some(step) => step.as_secs(),
         None => period.as_secs().div_ceil(ROWS).max(1),

@@ -32,7 +32,6 @@ pub fn create(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Writes all of it.
 pub fn write(file: File, parts: &[(&str, String)], now: &Zoned) -> io::Result<()> {
     let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
     for (name, text) in parts {

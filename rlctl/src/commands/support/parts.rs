@@ -46,8 +46,8 @@ impl Parts {
     }
 }
 
-/// Collects all that can be had. Nothing of it is redacted yet but the configuration, of which the
-/// redactor learns.
+/// Collects everything available. Only the configuration is redacted already; the redactor learns
+/// from it.
 pub fn collect(arguments: &DoctorArguments, client: &Client, redactor: &mut Redactor) -> Parts {
     let mut parts = Parts::default();
     let status: Result<Answer<Status>, Failure> = client.get("/v1/status");

@@ -153,7 +153,7 @@ fn addresses(text: &str) -> Vec<(Range<usize>, IpAddr)> {
     found
 }
 
-/// The longest pieces of a part of a text whose bytes all are such.
+/// Returns the longest runs of bytes that satisfy a condition.
 fn runs(text: &str, part: Range<usize>, is_part: impl Fn(u8) -> bool) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (place, byte) in part.clone().zip(text[part].bytes()) {

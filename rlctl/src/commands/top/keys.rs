@@ -17,7 +17,7 @@ pub enum Sort {
     Refused,
     /// Rate of admitted packets.
     Admitted,
-    /// Their address.
+    /// By address.
     SourceConfig,
 }
 
@@ -63,7 +63,6 @@ pub enum Action {
 const BAN_SECONDS: f64 = 600.0;
 
 impl Sort {
-    /// The next one.
     const fn next(self) -> Self {
         match self {
             Self::Level => Self::Refused,
@@ -73,7 +72,7 @@ impl Sort {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the order.
     pub fn label(self) -> &'static str {
         self.into()
     }
@@ -105,7 +104,6 @@ impl Choice {
         shown
     }
 
-    /// Takes a key.
     pub fn take(&mut self, key: KeyEvent, rows: &[Row]) -> Option<Action> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Action::Quit);

@@ -1,4 +1,4 @@
-//! The live view: it asks, draws and listens to keys in turn.
+//! The live view: requests data, draws, and handles keys in turn.
 
 use std::{io, time::Duration};
 

@@ -23,7 +23,6 @@ use crate::{
 pub struct Sample {
     /// The time of the request.
     pub at: Instant,
-    /// Its counters.
     pub counters: Vec<StatsRow>,
     /// Its busiest sources.
     pub sources: Vec<TopSource>,
@@ -69,7 +68,6 @@ pub struct Picture {
 pub struct Row {
     /// The source or the prefix.
     pub source: Prefix,
-    /// Its policy.
     pub policy: String,
     /// The fullest limit.
     pub limit: Option<LimitState>,

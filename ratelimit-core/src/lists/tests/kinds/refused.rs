@@ -7,42 +7,42 @@ fn what_is_no_list_is_named() {
     for (bytes, expected) in [
         (
             &b"404: Not Found"[..],
-            "is what a server says: `404: Not Found`",
+            "is the response of a server: `404: Not Found`",
         ),
         (
             b"HTTP/1.1 403 Forbidden\r\n",
-            "is what a server says: `HTTP/1.1 403 Forbidden`",
+            "is the response of a server: `HTTP/1.1 403 Forbidden`",
         ),
         (
             b"error code: 1020",
-            "is what a server says: `error code: 1020`",
+            "is the response of a server: `error code: 1020`",
         ),
         (
             b"Too many requests, slow down\n",
-            "is what a server says: `Too many requests, slow \
+            "is the response of a server: `Too many requests, slow \
                                              down`",
         ),
         (
             b"{\"message\":\"API rate limit exceeded\"}",
-            "is what a server says: `API rate limit \
+            "is the response of a server: `API rate limit \
                                                         exceeded`",
         ),
         (
             b"{\"errors\":[{\"detail\":\"Authentication failed.\",\"status\":401}]}",
-            "is what a server says: `Authentication failed.`",
+            "is the response of a server: `Authentication failed.`",
         ),
         (
             b"<?xml version=\"1.0\"?>\n\
            <Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
-            "is what a server says: `Access Denied`",
+            "is the response of a server: `Access Denied`",
         ),
         (
             b"\0\0\x01\xab\xcd\xefMaxMind.com\xe9[binary_format",
-            "is a database of MaxMind (mmdb)",
+            "is a MaxMind database (mmdb)",
         ),
         (b"BZh91AY&SY", "is compressed (bzip2)"),
         (b"SQLite format 3\0", "is a database of SQLite"),
-        (b"\x01\x02\0\x03", "is no text"),
+        (b"\x01\x02\0\x03", "is not text"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
             "is a pointer of Git LFS",
@@ -51,12 +51,12 @@ fn what_is_no_list_is_named() {
             "╭────╮\n\
           │ ID │ Source │ Scope:Value │ Reason │\n"
                 .as_bytes(),
-            "is the table that cscli shows to people",
+            "is a table that cscli formats for people",
         ),
         (
             b"+----+\n\
            | ID | SOURCE | SCOPE:VALUE | REASON |\n",
-            "is the table that cscli shows to people",
+            "is a table that cscli formats for people",
         ),
         (b"1\09\0", "is UTF-16"),
         (b"{\\rtf1\\ansi 192.0.2.1", "is RTF"),

@@ -59,7 +59,9 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
         .apply(&[automatic("198.51.100.1", 60)], Cause::Origin)
         .unwrap_err();
     assert!(
-        refused.error.contains("1 of the new ones find no room"),
+        refused
+            .error
+            .contains("there is no room for 1 of the new ones"),
         "{}",
         refused.error
     );
@@ -74,7 +76,9 @@ fn a_list_counts_with_each_of_its_entries() {
     let two = list(&["198.51.100.1", "198.51.100.2"]);
     let refused = lab.state.apply(&[two], Cause::Origin).unwrap_err();
     assert!(
-        refused.error.contains("1 of the new ones find no room"),
+        refused
+            .error
+            .contains("there is no room for 1 of the new ones"),
         "{}",
         refused.error
     );

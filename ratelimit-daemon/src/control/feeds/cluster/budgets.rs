@@ -379,10 +379,9 @@ impl Membership {
         let exceeded = configured.filter(|it| !self.budgets.limits.is_empty() && nodes > *it);
         let excess = exceeded.map(|configured| {
             format!(
-                "{nodes} nodes are here, and `nodes` of [cluster] says {configured}: of a source \
-                 without a share each admits the limit divided by {configured}, all together more \
-                 than the limit; write nodes = {nodes} on all of them, or revoke those that are \
-                 gone"
+                "{nodes} nodes are active, but `nodes` of [cluster] is {configured}: each admits \
+                 the limit divided by {configured} without a share, so together they may exceed \
+                 it; set nodes = {nodes} on all of them, or revoke nodes that are gone"
             )
         });
         state.report(TOO_MANY, excess);

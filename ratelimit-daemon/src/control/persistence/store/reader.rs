@@ -112,7 +112,7 @@ pub fn prefix(row: &Row<'_>, column: usize) -> anyhow::Result<Prefix> {
 }
 
 fn prefix_of(bytes: &[u8]) -> anyhow::Result<Prefix> {
-    Prefix::from_bytes(bytes).with_context(|| format!("{bytes:?} are no prefix"))
+    Prefix::from_bytes(bytes).with_context(|| format!("{bytes:?} are not a prefix"))
 }
 
 pub fn time(row: &Row<'_>, column: usize) -> anyhow::Result<Timestamp> {

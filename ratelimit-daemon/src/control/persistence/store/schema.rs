@@ -131,8 +131,8 @@ pub const OTHERS: [Kind; 3] = [
 #[error("it has version {0}, written by another ratelimitd; this one supports {VERSION}")]
 pub struct OtherVersion(u32);
 
-/// The value of SQLite's `application_id` from version 2 on: "rl", and the version. With it the
-/// version is in the file twice, so a flipped bit is not taken for another version.
+/// The value of SQLite's `application_id` since version 2: "rl", and the version. The file contains
+/// the version twice, so a flipped bit is not mistaken for another version.
 fn application_of(version: u32) -> u32 {
     0x726c_0000u32.wrapping_add(version)
 }

@@ -11,7 +11,7 @@ const REFUSED_FOR_EACH: usize = 16;
 
 /// The sources that were refused recently.
 pub struct WhoWasRefused {
-    /// Their refusals.
+    /// The refusals by address.
     pub all: HashMap<IpAddr, Refusals>,
     /// Sources examined individually, because a `compact` table may not show them.
     pub most: Vec<IpAddr>,
