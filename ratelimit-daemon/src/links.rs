@@ -249,7 +249,7 @@ impl LinkState {
             Self::Missing => Some("there is no such interface".to_owned()),
             Self::Failed { error } => Some(error.clone()),
             Self::Detached { by } => Some(format!(
-                "{by} took the program off: `rlctl reload` puts it on again"
+                "{by} detached the program: `rlctl reload` attaches it again"
             )),
         }
     }

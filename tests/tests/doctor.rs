@@ -33,7 +33,7 @@ fn a_daemon_and_its_program_are_found() {
         ("driver", "veth, a virtual interface"),
         ("link-layer", "Ethernet"),
         ("native-xdp", "yes, and a program runs in the driver"),
-        ("xdp-program", "that of ratelimitd, native"),
+        ("xdp-program", "ratelimitd, native"),
         ("mtu", "1500, a frame fits into one page"),
         ("vlan-offload", "on: tags are not in the frame"),
     ] {
@@ -44,7 +44,7 @@ fn a_daemon_and_its_program_are_found() {
         assert!(finding["fix"].is_null(), "{finding}");
     }
     let text = service.rlctl_ok(&["doctor"]).unwrap();
-    let line = format!("ok       {INTERFACE} xdp-program: that of ratelimitd, native\n");
+    let line = format!("ok       {INTERFACE} xdp-program: ratelimitd, native\n");
     assert!(text.contains(&line), "{text}");
 }
 
@@ -100,7 +100,7 @@ fn a_program_on_a_pinned_link_comes_off_by_the_command_that_is_named() {
     mend(&service, own);
     service.wait_until("its own program", || {
         let (_, findings) = examine(&service, &[]);
-        finding(&findings, "xdp-program")["found"] == "that of ratelimitd, native"
+        finding(&findings, "xdp-program")["found"] == "ratelimitd, native"
     });
 }
 

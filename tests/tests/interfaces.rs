@@ -276,7 +276,7 @@ fn a_foreign_detach_is_undone_at_once_and_rlctl_detach_by_a_reload() {
         "{said:?}"
     );
     let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
-    assert!(said.stderr.contains("took the program off"), "{said:?}");
+    assert!(said.stderr.contains("detached the program"), "{said:?}");
     let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(
         said.contains(&format!("interface {INTERFACE}: attached again")),

@@ -243,7 +243,7 @@ fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
     assert!(
         links.unenforced()[0]
             .why
-            .contains("root took the program off")
+            .contains("root detached the program")
     );
     links.configure(&[wanted("eth0")]);
     world.settle(&mut links, now + AGAIN);

@@ -85,8 +85,11 @@ fn problems(findings: &[Finding]) -> (Vec<&Finding>, Vec<String>) {
 
 fn refusal(name: &str, error: &Finding) -> Failure {
     let Finding { check, found, .. } = error;
-    let why = error.why.as_deref().unwrap_or_default();
-    let failure = Failure::refused(format!("cannot protect {name}: {check}: {found}: {why}"));
+    let cause = match error.why.as_deref() {
+        Some(why) if *check != "interface" => format!("{check}: {found}: {why}"),
+        _ => found.clone(),
+    };
+    let failure = Failure::refused(format!("cannot protect {name}: {cause}"));
     let doctor = format!("rlctl doctor {name}");
     failure.hint(error.fix.clone().unwrap_or(doctor))
 }

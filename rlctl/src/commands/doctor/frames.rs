@@ -145,10 +145,10 @@ fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
     let most = state.rx_queues_max;
     let queues = device.queues.filter(|queues| queues.receiving > 0);
     let Some(queues) = queues else {
-        return Finding::ok(check, format!("at most {most} to receive by, {cpus} CPUs"));
+        return Finding::ok(check, format!("at most {most} receive queues, {cpus} CPUs"));
     };
     let (now, most) = (queues.receiving, queues.receiving_max);
-    let found = format!("{now} of {most} to receive by, {cpus} CPUs");
+    let found = format!("{now} of {most} receive queues, {cpus} CPUs");
     let wanted = cpus.min(most);
     if now >= wanted {
         return Finding::ok(check, found);

@@ -18,7 +18,7 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let state = match interface::query(name) {
         Ok(Some(state)) => state,
         Ok(None) => {
-            let why = "it is protected as soon as it exists";
+            let why = "if it is configured, it is protected as soon as it exists";
             let finding = Finding::error("interface", "there is no such interface", why);
             return vec![finding.fix("ip link").on(name)];
         }

@@ -34,7 +34,7 @@ pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted:
         );
     }
     if attached {
-        let found = format!("that of ratelimitd, {label}");
+        let found = format!("ratelimitd, {label}");
         return match daemon.and_then(|it| it.remark.clone()) {
             Some(remark) => Finding::warning(CHECK, found, remark),
             None => Finding::ok(CHECK, found),
