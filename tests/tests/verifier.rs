@@ -15,7 +15,7 @@ use ratelimit_tests::{
     require_root,
 };
 
-/// The verifier gives up after a million, and a start waits for it: 100,000 take about 0.1 s.
+/// The verifier gives up after a million, and every start waits until it has examined them.
 const INSTRUCTIONS_MAX: u32 = 310_000;
 
 #[test]
