@@ -162,7 +162,7 @@ impl BanRule {
     }
 }
 
-/// The result of the first attempt that succeeds, `false` if none of [`ATTEMPTS`] does.
+/// The result of the first attempt that succeeds; `false` if none does.
 #[inline(always)]
 pub fn until_counted(attempt: impl Fn() -> Option<bool>) -> bool {
     // If the compiler knew the first value, it would unroll the loop.

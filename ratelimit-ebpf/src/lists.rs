@@ -51,8 +51,7 @@ pub fn listed<A: FamilyMaps>(
     let in_level = |level: Level, word| {
         // A copy, because a value passed to a subprogram by reference is placed on the stack where
         // it is created.
-        let address = address;
-        let listed = listed_by_level(&address, word, level.lengths_to_bits(), now, about);
+        let listed = listed_by_level(&{ address }, word, level.lengths_to_bits(), now, about);
         Some(listed).filter(|listed| listed.is_found())
     };
     prefix_filter::longest_match(address, word, &in_level).unwrap_or_default()

@@ -11,7 +11,7 @@ use crate::{
 /// clock it remembers for at least a tick.
 pub const IDLE_NS: u64 = 1_000_000;
 
-/// Records whether this CPU may skip the challenge for [a while](IDLE_NS), because it is off.
+/// Records whether this CPU may skip the challenge for a while, because it is off.
 #[inline(always)]
 pub fn record_idle<A: Address, S: ChallengeState<A>>(now: Instant, state: &S) {
     let Some(rules) = state.rules() else {
