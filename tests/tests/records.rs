@@ -13,7 +13,7 @@ use ratelimit_common::{
     layout::{self, store},
 };
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene, cpu,
+    Frame, Lab, PATIENCE, Program, Scene, cpu,
     lab::{Receiver, Sender},
     packet::datagram,
     program::{Constants, has_records},
@@ -175,6 +175,61 @@ fn killed_while_records_become_longer_the_daemon_loses_nothing() {
         assert_eq!(words(&service), 1);
     }
     assert_eq!(passed(&lab, HALF), 8);
+}
+
+/// A daemon that dies with the longer records pinned leaves a program that reads the shorter ones,
+/// which the next start replaces before the policy changes.
+#[test]
+fn a_start_after_one_that_was_killed_with_longer_records_lets_nothing_pass() {
+    require_root!();
+    if !has_records() {
+        return;
+    }
+    let three = "[policy.default]\n\
+                 limits = [{ packets = 900, per = \"1h\" }, { bytes = \"9MB\", per = \"1h\" }, \
+                 { packets = 1, per = \"2h\" }]\n";
+    let one = "[policy.default]\n\
+               limits = []\n\
+               [policy.own]\n\
+               sources = [\"198.51.100.9\"]\n\
+               limits = [{ packets = 20, per = \"1h\", match = \"udp\" }]\n";
+    // The program with one limit keeps the features for three, so it needs no other for these.
+    let (lab, mut service) = Service::in_lab(three).unwrap();
+    service.stop("-TERM").unwrap();
+    service.configure(one).unwrap();
+    service.start().unwrap();
+    assert_eq!(words(&service), 1);
+    assert_eq!(passed(&lab, LIMITED), 20);
+    service.stop("-KILL").unwrap();
+    service.configure(three).unwrap();
+    service.begin().unwrap();
+    let maps = service.pins().join(format!("v{}/maps", layout::VERSION));
+    let replaced = maps.join("SOURCES_V4_REPLACED_0");
+    // The programs are replaced soon after.
+    let begun = std::time::Instant::now();
+    while !replaced.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the records became no longer");
+        thread::sleep(Duration::from_millis(1));
+    }
+    service.stop("-KILL").unwrap();
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = Sender::new(&lab.far).unwrap();
+            while !stop.load(Relaxed) {
+                sender.send(&datagram(LIMITED)).unwrap();
+                thread::sleep(Duration::from_micros(400));
+            }
+        });
+        let started = service.start();
+        stop.store(true, Relaxed);
+        started.unwrap();
+    });
+    assert_eq!(words(&service), 4);
+    // The last limit is new, and admits one.
+    let arrived = arrived(&mut receiver, LIMITED);
+    assert!(arrived <= 1, "{arrived} passed");
 }
 
 #[test]

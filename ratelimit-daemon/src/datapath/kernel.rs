@@ -167,6 +167,9 @@ impl Kernel {
             .with_if(!tunnels.is_empty(), Feature::Tunnels);
         kernel.features = policies.fold(settings, Features::bitor);
         kernel.begin_to_carry();
+        // A daemon that was killed before it had carried over the usage may not have replaced the
+        // programs either.
+        kernel.is_outgrown |= kernel.replaced.is_some();
         Ok(kernel)
     }
 
