@@ -51,7 +51,7 @@ pub struct SlidingLog {
 pub enum Refused {
     /// The oldest packet is less than a window old.
     Denied,
-    /// Other CPUs changed the ring meanwhile.
+    /// Another CPU changed the ring in between.
     Contended,
 }
 
