@@ -12,6 +12,7 @@ mod interface;
 mod link;
 mod memory;
 mod program;
+mod queues;
 
 use std::path::Path;
 

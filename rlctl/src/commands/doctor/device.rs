@@ -4,7 +4,7 @@
     reason = "the kernel tells more than is asked for"
 )]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, io};
 
 use anyhow::{Context, Result};
 use ethtool::{
@@ -41,15 +41,48 @@ impl XdpFeatures {
     }
 }
 
-/// The queues of a device.
+/// The queues of a device, as `ethtool --show-channels` has them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Queues {
-    /// For receiving, and for both directions.
-    pub receiving: u32,
-    /// The most of them.
-    pub receiving_max: u32,
-    /// Whether one queue is for both directions.
-    pub are_combined: bool,
+    pub rx: u32,
+    pub rx_max: u32,
+    pub tx: u32,
+    pub tx_max: u32,
+    /// Queues for both directions.
+    pub combined: u32,
+    pub combined_max: u32,
+}
+
+impl Queues {
+    pub const fn receiving(self) -> u32 {
+        self.rx + self.combined
+    }
+
+    /// The most that can receive. `ice` reports the same queues as combined and as separate ones.
+    pub fn receiving_max(self) -> u32 {
+        self.rx_max.max(self.combined_max)
+    }
+}
+
+impl FromIterator<EthtoolAttr> for Queues {
+    fn from_iter<T: IntoIterator<Item = EthtoolAttr>>(attributes: T) -> Self {
+        let mut queues = Self::default();
+        for attribute in attributes {
+            let EthtoolAttr::Channel(attribute) = attribute else {
+                continue;
+            };
+            match attribute {
+                EthtoolChannelAttr::RxCount(count) => queues.rx = count,
+                EthtoolChannelAttr::RxMax(count) => queues.rx_max = count,
+                EthtoolChannelAttr::TxCount(count) => queues.tx = count,
+                EthtoolChannelAttr::TxMax(count) => queues.tx_max = count,
+                EthtoolChannelAttr::CombinedCount(count) => queues.combined = count,
+                EthtoolChannelAttr::CombinedMax(count) => queues.combined_max = count,
+                _ => {}
+            }
+        }
+        queues
+    }
 }
 
 /// A device, as far as its driver reports it.
@@ -68,6 +101,16 @@ impl Device {
     pub fn has(&self, feature: &str) -> Option<bool> {
         Some(self.features.as_ref()?.contains(feature))
     }
+}
+
+/// Returns the name of the driver of a device.
+pub fn driver(bus: &str, device: &str) -> io::Result<String> {
+    let link = fs::read_link(format!("/sys/bus/{bus}/devices/{device}/driver"))?;
+    Ok(link
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into())
 }
 
 /// Queries the interface with this name and index.
@@ -111,24 +154,7 @@ async fn features(handle: &mut EthtoolHandle, name: &str) -> Option<BTreeSet<Str
 
 async fn queues(handle: &mut EthtoolHandle, name: &str) -> Option<Queues> {
     let answer = handle.channel().get(Some(name)).execute().await;
-    let mut queues = Queues::default();
-    for attribute in attributes(answer).await? {
-        let EthtoolAttr::Channel(attribute) = attribute else {
-            continue;
-        };
-        match attribute {
-            EthtoolChannelAttr::RxCount(count) | EthtoolChannelAttr::CombinedCount(count) => {
-                queues.receiving += count;
-            }
-            EthtoolChannelAttr::RxMax(count) => queues.receiving_max += count,
-            EthtoolChannelAttr::CombinedMax(count) => {
-                queues.receiving_max += count;
-                queues.are_combined = count > 0;
-            }
-            _ => {}
-        }
-    }
-    Some(queues)
+    attributes(answer).await.map(Queues::from_iter)
 }
 
 /// The attributes of the one answer; `None` where the driver has no such thing.
@@ -147,7 +173,11 @@ async fn xdp(handle: &mut EthtoolHandle, index: u32) -> Option<XdpFeatures> {
     message.header.flags = NLM_F_REQUEST;
     let answer = handle.handle.request(message).await.ok()?;
     pin_mut!(answer);
-    match answer.next().await?.ok()?.payload {
+    reported(answer.next().await?.ok()?.payload)
+}
+
+fn reported(answer: NetlinkPayload<GenlMessage<Netdev>>) -> Option<XdpFeatures> {
+    match answer {
         NetlinkPayload::InnerMessage(message) => match message.payload {
             Netdev::Reported(features) => features,
             Netdev::Asked(_) => None,
@@ -216,5 +246,28 @@ impl ParseableParametrized<[u8], GenlHeader> for Netdev {
             }
         }
         Ok(Self::Reported(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer of Linux 6.18 for virtio-net, recorded by `strace -xx rlctl doctor eth0`; for ENA
+    /// with more than half of its queues, the mask of features is 0.
+    #[test]
+    fn xdp_features_are_read_from_the_answer_of_the_kernel() {
+        for (features, is_native) in [(0x2b, true), (0, false)] {
+            let mut answer = *b"\x48\x00\x00\x00\x1b\x00\x00\x00\x05\x00\x00\x00\xbb\x16\x00\x00\
+                \x01\x01\x00\x00\x08\x00\x01\x00\x04\x00\x00\x00\
+                \x0c\x00\x03\x00\x2b\x00\x00\x00\x00\x00\x00\x00\
+                \x0c\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\
+                \x0c\x00\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\
+                \x08\x00\x04\x00\x01\x00\x00\x00";
+            answer[32] = features;
+            let message = NetlinkMessage::<GenlMessage<Netdev>>::deserialize(&answer).unwrap();
+            let read = reported(message.payload).unwrap();
+            assert_eq!(read.is_native(), is_native);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Frames as the program sees them: length, receive offloads, queues.
+//! Frames as the program sees them: length, and receive offloads.
 
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -132,36 +132,6 @@ fn merges(name: &str) -> bool {
     let state = interface::query(name).ok().flatten();
     let device = state.and_then(|state| device::read(name, state.index).ok());
     device.and_then(|device| device.has("rx-gro")) != Some(false)
-}
-
-/// Whether what arrives is spread over the CPUs.
-pub fn queues(state: &InterfaceState, device: &Device) -> Finding {
-    let cpus = aya::util::online_cpus().map_or(1, |online| online.len());
-    queues_of(state, device, u32::try_from(cpus).unwrap_or(u32::MAX))
-}
-
-fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
-    let check = "queues";
-    let most = state.rx_queues_max;
-    let queues = device.queues.filter(|queues| queues.receiving > 0);
-    let Some(queues) = queues else {
-        return Finding::ok(check, format!("at most {most} receive queues, {cpus} CPUs"));
-    };
-    let (now, most) = (queues.receiving, queues.receiving_max);
-    let found = format!("{now} of {most} receive queues, {cpus} CPUs");
-    let wanted = cpus.min(most);
-    if now >= wanted {
-        return Finding::ok(check, found);
-    }
-    let kind = if queues.are_combined {
-        "combined"
-    } else {
-        "rx"
-    };
-    let name = &state.name;
-    let why = "each queue uses one CPU, so other CPUs do not help in a flood";
-    Finding::warning(check, found, why)
-        .fix(format!("ethtool --set-channels {name} {kind} {wanted}"))
 }
 
 /// Whether the device takes the VLAN tag out of frames.

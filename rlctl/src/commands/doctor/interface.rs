@@ -1,7 +1,5 @@
 //! Checks of one interface and its driver.
 
-use std::fs;
-
 use ratelimit_core::{api::InterfaceStatus, config::Config};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -10,6 +8,7 @@ use super::{
     device::{self, Device},
     finding::Finding,
     frames, program,
+    queues::Subject,
 };
 
 /// All findings about one interface.
@@ -35,15 +34,16 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let is_wanted = daemon.is_some() || config.is_some();
     let has_challenge = known.config.iter().any(|it| it.challenge.is_some());
     let answers = has_challenge.then(|| answers::examine(&state, &device, config));
+    let queues = Subject::new(&state, &device, has_challenge);
     let findings = [
         driver(&state),
         link_layer(&state, known.config.as_ref()),
-        native(&state, &device, daemon),
+        native(&state, &device, &queues, daemon),
         program::examine(&state, daemon, is_wanted),
         frames::mtu(&state, &device),
         frames::lro(&state, &device),
         frames::gro(&state, &device),
-        frames::queues(&state, &device),
+        queues.examine(),
         frames::vlan(&state, &device, has_challenge),
     ];
     findings
@@ -67,11 +67,8 @@ fn driver(state: &InterfaceState) -> Finding {
         return Finding::unknown(check, "unknown", why)
             .fix(format!("ethtool --driver {}", state.name));
     };
-    match fs::read_link(format!("/sys/bus/{bus}/devices/{device}/driver")) {
-        Ok(driver) => {
-            let name = driver.file_name().unwrap_or_default().to_string_lossy();
-            Finding::ok(check, format!("{name}, at {bus} {device}"))
-        }
+    match device::driver(bus, device) {
+        Ok(name) => Finding::ok(check, format!("{name}, at {bus} {device}")),
         Err(error) => Finding::unknown(check, format!("{bus} {device}"), error.to_string())
             .fix(format!("ethtool --driver {}", state.name)),
     }
@@ -109,7 +106,12 @@ fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
     }
 }
 
-fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStatus>) -> Finding {
+fn native(
+    state: &InterfaceState,
+    device: &Device,
+    queues: &Subject,
+    daemon: Option<&InterfaceStatus>,
+) -> Finding {
     let check = "native-xdp";
     let ours = daemon.filter(|it| it.attached);
     let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
@@ -119,13 +121,23 @@ fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStat
         Some(features) if features.is_native() && runs_generic => {
             let why = "generic mode costs several times as much per packet; it is configured, or \
                        the driver refused native mode";
+            let why = match queues.why() {
+                Some(driver) => format!("{why} ({driver})"),
+                None => why.to_owned(),
+            };
             Finding::warning(check, "yes, and the program runs in generic mode", why)
                 .fix("journalctl --unit ratelimitd --grep 'refuses XDP'")
         }
         Some(features) if features.is_native() => Finding::ok(check, "yes"),
         Some(_) => {
             let why = "generic mode costs several times as much per packet";
-            Finding::warning(check, "no", why)
+            queues.hidden(device).map_or_else(
+                || Finding::warning(check, "no", why),
+                |(why, fix)| Finding {
+                    fix,
+                    ..Finding::warning(check, "hidden by the driver", why)
+                },
+            )
         }
         None => {
             let why = "Linux tells since 6.3; ratelimitd tries native mode first, \
