@@ -354,18 +354,18 @@ fn place(
 ) -> Result<Unsettled, NoRoom> {
     let parts = compiled.iter().flat_map(Named::parts);
     let scopes = parts.map(|part| part.policy.scope()).collect();
-    let mut regions = Regions::held(sets, held.policies.values(), held.retired, &scopes);
+    let regions = Regions::held(sets, held.policies.values(), held.retired, &scopes);
+    let mut parts = Vec::new();
     for (policy, named) in wanted.iter().zip(compiled.iter_mut()) {
-        let sources = sources_of(policy, intent);
-        let parts = [
-            (!policy.role.is_total()).then_some((&mut named.policy, sources)),
-            (named.further.as_mut()).map(|it| (&mut it.policy, limited_sources(intent))),
-        ];
-        for (part, sources) in parts.into_iter().flatten() {
-            *part = regions.place(&policy.name, part, sources, &held.moving)?;
+        if !policy.role.is_total() {
+            let sources = sources_of(policy, intent);
+            parts.push((&*policy.name, &mut named.policy, sources));
+        }
+        if let Some(further) = &mut named.further {
+            parts.push((&*policy.name, &mut further.policy, limited_sources(intent)));
         }
     }
-    let (small, mut retired) = regions.into_parts();
+    let (small, mut retired) = regions.place_all(&mut parts, &held.moving)?.into_parts();
     let totals = still_retired(held, compiled).into_iter();
     retired.extend(totals.filter(|(_, policy)| policy.has_given_slot()));
     Ok(Unsettled { small, retired })

@@ -31,8 +31,8 @@ const ROOMY_SETS: u64 = 1024;
 /// runs.
 const RESERVE_PART: u64 = 8;
 
-/// The least reserve, in sets.
-const RESERVE_SETS_MIN: u64 = 512;
+/// The least reserve, in sets: two regions in a small table, at 256 KiB for each family.
+const RESERVE_SETS_MIN: u64 = 2 * ROOMY_SETS;
 
 /// A region that is added at run time may be halved this often; its sources share more.
 const HALVES_MAX: u32 = 5;
@@ -74,6 +74,8 @@ pub struct Regions {
     retired: BTreeMap<u32, Policy>,
     /// The number of retired policies that had to make room, in the order of their indices.
     asked: u32,
+    /// How often the regions of new scopes are halved from the start, so that all fit.
+    halves: u32,
 }
 
 impl Regions {
@@ -93,6 +95,7 @@ impl Regions {
             small: BTreeSet::new(),
             retired: BTreeMap::new(),
             asked: 0,
+            halves: 0,
         };
         for policy in policies.filter(|policy| is_placed(policy, sets)) {
             regions.take_all(policy);
@@ -115,6 +118,39 @@ impl Regions {
         (self.small, self.retired)
     }
 
+    /// Places all `policies`, each with its name and number of sources. Where one would find no
+    /// room, the regions of all new ones are smaller.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for the smallest regions either.
+    pub fn place_all(
+        &self,
+        policies: &mut [(&str, &mut Policy, u64)],
+        moving: &BTreeSet<u32>,
+    ) -> Result<Self, NoRoom> {
+        let mut place_halved = |halves| {
+            let mut regions = self.clone();
+            regions.halves = halves;
+            for (name, policy, sources) in policies.iter_mut() {
+                **policy = regions.place(name, policy, *sources, moving)?;
+            }
+            Ok(regions)
+        };
+        (1..=self.halves_max()).fold(place_halved(0), |placed, halves| {
+            placed.or_else(|refused| place_halved(halves).map_err(|_| refused))
+        })
+    }
+
+    /// Returns how often a region that is added at run time may be halved.
+    fn halves_max(&self) -> u32 {
+        if self.retiring {
+            HALVES_MAX_MEANWHILE
+        } else {
+            HALVES_MAX
+        }
+    }
+
     /// Returns the policy `name` with regions for the limits of `sources` sources: those of its
     /// scope, or new ones. If its scope is to be moved or returns, it gets regions of full size, if
     /// there is room.
@@ -122,7 +158,7 @@ impl Regions {
     /// # Errors
     ///
     /// If there is no room.
-    pub fn place(
+    fn place(
         &mut self,
         name: &str,
         policy: &Policy,
@@ -140,7 +176,9 @@ impl Regions {
             if !may_move || is_whole(&held, sources) {
                 return Ok(held);
             }
-            let larger = self.find_or_make_room(policy, sets_for(sources));
+            let larger = (self.halves == 0)
+                .then(|| self.find_or_make_room(policy, sets_for(sources)))
+                .flatten();
             if let Some(larger) = larger {
                 self.by_scope.insert(scope, larger);
             } else if self.retiring {
@@ -148,12 +186,8 @@ impl Regions {
             }
             return Ok(policy.in_regions(&self.by_scope[&scope]));
         }
-        let wanted = sets_for(sources);
-        let halves_max = if self.retiring {
-            HALVES_MAX_MEANWHILE
-        } else {
-            HALVES_MAX
-        };
+        let wanted = sets_for(sources).div_ceil(1 << self.halves);
+        let halves_max = self.halves_max() - self.halves;
         let placed = self
             .find_or_make_room(policy, wanted)
             .or_else(|| self.find_temporary(policy, wanted))
@@ -503,6 +537,20 @@ mod tests {
             .unwrap();
         assert!(is_whole(&third, 10_000));
         assert_eq!(third.limit(0).unwrap().region().first_set(), 0);
+    }
+
+    #[test]
+    fn policies_that_come_at_once_are_all_smaller_where_the_last_would_find_no_room() {
+        let stays = empty(1_500)
+            .place("", &policy(1, 1), 10_000, &NONE)
+            .unwrap();
+        let scopes: Vec<u32> = (2..=20).collect();
+        let regions = held(1_500, &[stays], &scopes);
+        let mut placed: Vec<Policy> = scopes.iter().map(|scope| policy(*scope, 1)).collect();
+        let mut parts: Vec<_> = placed.iter_mut().map(|it| ("", it, 10_000)).collect();
+        let after = regions.place_all(&mut parts, &NONE).unwrap();
+        assert_eq!(after.small, BTreeSet::from_iter(scopes));
+        assert!(placed.iter().all(|policy| is_placed(policy, 1_500)));
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Site {
 pub(super) fn compact() -> Config {
     let mut config = config();
     config.source.store = StateStore::Compact;
-    config.source.capacity = 10_000;
+    config.source.capacity = 40_000;
     config
 }
 
