@@ -1,9 +1,12 @@
-//! Questions to the kernel, with one answer or many (rtnetlink).
+//! Questions to the kernel, with one answer or many, and changes (rtnetlink).
 
 use std::io;
 
 use anyhow::bail;
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    DefaultNla, ErrorMessage, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload, Nla, NlasIterator, Parseable,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -39,15 +42,69 @@ pub fn dump(
     }
 }
 
+/// Why the kernel refuses a change.
+#[derive(Debug)]
+pub struct Refused {
+    /// The error number.
+    pub error: io::Error,
+    /// The text, if the kernel or a driver gives one.
+    pub text: Option<String>,
+}
+
+/// Asks for a change.
+///
+/// # Errors
+///
+/// If the kernel does not answer. What it refuses is inside.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
+pub fn change(request: RouteNetlinkMessage) -> anyhow::Result<Result<(), Refused>> {
+    let socket = Socket::new(NETLINK_ROUTE)?;
+    socket.set_ext_ack(true)?;
+    // The answer does not repeat the request.
+    socket.set_cap_ack(true)?;
+    let (answer, _) = send(socket, request, NLM_F_REQUEST | NLM_F_ACK)?.recv_from_full()?;
+    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)?;
+    let has_text = answer.header.flags & NLM_F_ACK_TLVS != 0;
+    match answer.payload {
+        NetlinkPayload::Error(ErrorMessage { code: None, .. }) => Ok(Ok(())),
+        NetlinkPayload::Error(refused) => Ok(Err(Refused {
+            error: refused.to_io(),
+            text: has_text.then(|| text(&refused.header)).flatten(),
+        })),
+        other => bail!("an unexpected answer: {other:?}"),
+    }
+}
+
+/// The text behind the header of the refused request.
+fn text(refused: &[u8]) -> Option<String> {
+    /// `sizeof(struct nlmsghdr)`.
+    const HEADER: usize = 16;
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    let attributes = NlasIterator::new(refused.get(HEADER..)?);
+    attributes.flatten().find_map(|attribute| {
+        let attribute = DefaultNla::parse(&attribute).ok()?;
+        let mut value = vec![0; attribute.value_len()];
+        attribute.emit_value(&mut value);
+        let text = String::from_utf8_lossy(&value);
+        (attribute.kind() == NLMSGERR_ATTR_MSG).then(|| text.trim_end_matches('\0').to_owned())
+    })
+}
+
 /// A socket by which the kernel was asked.
 fn sent(request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
+    send(Socket::new(NETLINK_ROUTE)?, request, flags)
+}
+
+fn send(mut socket: Socket, request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
     let mut message = NetlinkMessage::from(request);
     message.header.flags = flags;
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
 
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     socket.send(&bytes, 0)?;

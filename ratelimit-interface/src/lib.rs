@@ -1,10 +1,12 @@
-//! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing.
+//! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing,
+//! except for the attempt of [`refusal`].
 // A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod address;
 mod dump;
 mod link_layer;
+mod refusal;
 pub mod route;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,7 @@ use ratelimit_common::parse::LinkLayer;
 use serde::{Deserialize, Serialize};
 
 pub use dump::{dump, messages};
+pub use refusal::refusal;
 
 /// An interface, with the XDP program on it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

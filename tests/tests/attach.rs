@@ -4,6 +4,9 @@ use ratelimit_tests::{Lab, lab::INTERFACE, require_root, service::Service};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 
+/// What the kernel says of a driver without XDP (`dev_xdp_attach`).
+const NO_DRIVER: &str = "Underlying driver does not support XDP in native mode";
+
 #[test]
 fn native_is_what_auto_gets_where_the_driver_can() {
     check("auto", INTERFACE, "native");
@@ -18,12 +21,42 @@ fn generic_is_what_is_asked_for() {
 fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
     require_root!();
     let (_lab, service) = Service::in_lab(&toml("auto", "lo")).unwrap();
-    assert!(
-        service.log().contains("falling back to generic mode"),
-        "{}",
-        service.log()
-    );
+    service
+        .wait_for_log("falling back to generic mode")
+        .unwrap();
     assert_mode(&service, "lo", "generic");
+    // A reload adopts the link, and knows why it is as it is.
+    for _ in 0..2 {
+        let said = service.rlctl_ok(&["status"]).unwrap();
+        assert!(said.contains(NO_DRIVER), "{said}");
+        service.rlctl_ok(&["reload"]).unwrap();
+    }
+}
+
+#[test]
+fn a_driver_that_refuses_is_quoted_and_left_without_a_program() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mtu = |bytes| {
+        let words = ["link", "set", "dev", INTERFACE, "mtu", bytes];
+        lab.far.ip(&words).unwrap();
+    };
+    mtu("9000");
+    let service = Service::started(&lab, &toml("native", INTERFACE)).unwrap();
+    // `veth_xdp_set`.
+    let text = "veth: Peer MTU is too large to set XDP";
+    let said = service.rlctl(&["status"]).unwrap();
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(said.stdout.contains(text), "{said:?}");
+    let doctor = service.rlctl(&["doctor", INTERFACE]).unwrap();
+    assert!(doctor.stdout.contains("xdp-program: none"), "{doctor:?}");
+    assert!(doctor.stdout.contains(text), "{doctor:?}");
+    service.wait_for_log(text).unwrap();
+    mtu("1500");
+    service.wait_until("the program in native mode", || {
+        service.rlctl(&["status"]).unwrap().code == 0
+    });
+    assert_mode(&service, INTERFACE, "native");
 }
 
 #[test]
@@ -36,6 +69,7 @@ fn a_driver_that_cannot_is_reported_as_not_enforced_where_native_was_asked_for()
         said.stdout.contains("attaching to lo in native mode"),
         "{said:?}"
     );
+    assert!(said.stdout.contains(NO_DRIVER), "{said:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Attaching the program to interfaces, and taking it off.
 
-use std::{io, path::Path, thread, time::Duration};
+use std::{io, os::fd::AsFd, path::Path, thread, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use aya::{
@@ -59,13 +59,14 @@ pub fn attach(
         }
         Some(Adoption::TakenOff(mode)) => {
             let anew = attach_anew(program, interface, state);
-            if let Err(error) = anew.and_then(|link| pin(link, name, &path)) {
-                let error = put_back(program, interface, state, mode, &path, error)?;
-                remark = Some(error);
-            }
+            remark = match anew.and_then(|(link, remark)| Ok((pin(link, name, &path)?, remark))) {
+                Ok((_, remark)) => remark,
+                Err(error) => Some(put_back(program, interface, state, mode, &path, error)?),
+            };
         }
         Some(Adoption::Gone) | None => {
-            let link = attach_anew(program, interface, state)?;
+            let link;
+            (link, remark) = attach_anew(program, interface, state)?;
             pin(link, name, &path)?;
         }
     }
@@ -120,11 +121,12 @@ fn adopt(
     Ok(Adoption::Adopted(fd_link(program, id)?))
 }
 
+/// Creates a new link. Returns a remark if the driver refuses native mode in the mode `auto`.
 fn attach_anew(
     program: &mut Xdp,
     interface: &InterfacePlan,
     state: &InterfaceState,
-) -> anyhow::Result<FdLink> {
+) -> anyhow::Result<(FdLink, Option<String>)> {
     let name = &interface.name;
     // A link of ours may have been taken off because of its mode: ask again.
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
@@ -137,23 +139,23 @@ fn attach_anew(
             foreign::detach_command(name, mode, id),
         );
     }
-    match interface.mode {
-        Mode::Native => attach_as(program, interface, &state, XdpMode::Native),
-        Mode::Generic => attach_as(program, interface, &state, XdpMode::Generic),
+    let mut attach = |mode| attach_as(program, interface, &state, mode);
+    let link = match interface.mode {
+        Mode::Native => attach(XdpMode::Native)?,
+        Mode::Generic => attach(XdpMode::Generic)?,
         Mode::Pinned => bail!("the program of {name} waits for its caller"),
-        Mode::Auto => {
-            let native = attach_as(program, interface, &state, XdpMode::Native);
-            native.or_else(|error| {
-                warn!(
-                    interface = name,
-                    error = format!("{error:#}"),
+        Mode::Auto => match attach(XdpMode::Native) {
+            Ok(link) => link,
+            Err(error) => {
+                let remark = format!(
                     "the driver refuses XDP: falling back to generic mode, which is several times \
-                     slower"
+                     slower: {error:#}"
                 );
-                attach_as(program, interface, &state, XdpMode::Generic)
-            })
-        }
-    }
+                return Ok((attach(XdpMode::Generic)?, Some(remark)));
+            }
+        },
+    };
+    Ok((link, None))
 }
 
 /// Puts the program back in the mode before a failed attempt, whose error is `error`, and reports
@@ -204,11 +206,38 @@ fn attach_as(
                  one of the two"
             )
         } else {
-            error.into()
+            in_words(program, state, mode, error)
         };
         error.context(format!("attaching to {name} in {} mode", mode.label()))
     })?;
     fd_link(program, id)
+}
+
+/// Adds the reason in the words of the kernel or the driver, if they give one.
+fn in_words(
+    program: &Xdp,
+    state: &InterfaceState,
+    mode: XdpMode,
+    error: ProgramError,
+) -> anyhow::Error {
+    let error = anyhow::Error::from(error);
+    let refusal = program
+        .fd()
+        .map_err(Into::into)
+        .and_then(|program| interface::refusal(state.index, program.as_fd(), mode));
+    match refusal {
+        Ok(Some(text)) => error.context(text),
+        Ok(None) => error,
+        Err(unknown) => {
+            let unknown = format!("{unknown:#}");
+            warn!(
+                interface = state.name,
+                error = unknown,
+                "cannot ask the kernel why"
+            );
+            error
+        }
+    }
 }
 
 /// Returns whether the kernel refuses a program because of one on an upper device: `dev_xdp_attach`

@@ -25,7 +25,7 @@ use super::{
     pins::{LinkPin, Pins, is_shared},
     program_log, resized_maps,
 };
-use ratelimit_interface::{self as interface, InterfaceState};
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -42,6 +42,8 @@ pub struct Local {
     entries: BTreeMap<String, DispatcherEntry>,
     /// The programs that get what passes, the same.
     next: BTreeMap<String, Next>,
+    /// Why drivers refuse native mode in the mode `auto`, the same.
+    fallbacks: BTreeMap<String, String>,
 }
 
 impl Local {
@@ -234,6 +236,14 @@ impl Loader for Local {
             });
         let attached = attached.map(|((mut attached, entry), next)| {
             attached.next = next.as_ref().map(|next| next.path().to_owned());
+            if plan.mode == Mode::Auto && attached.mode == Some(XdpMode::Generic) {
+                // A link that is adopted was refused earlier.
+                let earlier = self.fallbacks.remove(&plan.name);
+                attached.remark = attached.remark.or(earlier);
+                let remark = attached.remark.clone();
+                self.fallbacks
+                    .extend(remark.map(|it| (plan.name.clone(), it)));
+            }
             self.entries.remove(&plan.name);
             self.next.remove(&plan.name);
             let next = next.map(|next| (plan.name.clone(), next));
