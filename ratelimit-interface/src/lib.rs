@@ -5,6 +5,7 @@
 
 pub mod address;
 mod dump;
+pub mod helpers;
 mod link_layer;
 mod refusal;
 pub mod route;

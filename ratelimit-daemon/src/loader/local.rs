@@ -25,7 +25,7 @@ use super::{
     pins::{LinkPin, Pins, is_shared},
     program_log, resized_maps,
 };
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode, helpers};
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -60,6 +60,7 @@ impl Local {
         }
         let (maps, seeds) = self.maps.as_ref().context("no maps are open")?;
         load::program(&load::object(maps)?, variant, self.pins()?, maps, *seeds)
+            .map_err(name_missing)
             .with_context(|| format!("loading the program for {interface}"))
     }
 
@@ -319,6 +320,16 @@ impl Loader for Local {
         pins.remove_all()?;
         // Programs that are attached again need the maps: they are pinned then.
         Ok(interfaces)
+    }
+}
+
+/// Adds what the kernel lacks to an error of loading, if it lacks anything.
+fn name_missing(error: anyhow::Error) -> anyhow::Error {
+    match helpers::missing() {
+        Ok(missing) if !missing.is_empty() => {
+            error.context(format!("the kernel lacks {}", missing.join(", ")))
+        }
+        Ok(_) | Err(_) => error,
     }
 }
 

@@ -49,9 +49,34 @@ pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyho
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use ratelimit_common::features::Feature;
+    use ratelimit_interface::helpers::HELPERS;
 
     use super::*;
+
+    #[test]
+    fn the_programs_call_the_helpers_that_the_kernel_is_asked_for() {
+        /// `BPF_JMP | BPF_CALL`.
+        const CALL: u8 = 0x85;
+        for object in [OBJECT, LEAN_OBJECT] {
+            let file = object::File::parse(object).unwrap();
+            let mut called = BTreeSet::new();
+            for section in file.sections().filter(|it| it.kind() == SectionKind::Text) {
+                for instruction in section.data().unwrap().chunks_exact(8) {
+                    // The source register says whether it calls a function of the program.
+                    if let [CALL, registers, _, _, number @ ..] = instruction
+                        && registers >> 4 == 0
+                    {
+                        called.insert(u32::from_le_bytes(number.try_into().unwrap()));
+                    }
+                }
+            }
+            let known: BTreeSet<_> = HELPERS.iter().map(|(helper, _)| *helper as u32).collect();
+            assert_eq!(called, known);
+        }
+    }
 
     #[test]
     fn the_lean_program_is_taken_where_it_has_all_features() {

@@ -9,34 +9,49 @@ use ratelimit_core::{
     diagnostic::Diagnostic,
 };
 
+use ratelimit_interface::helpers;
+
 use super::{Circumstances, finding::Finding};
 use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
 
-/// The oldest tested kernel.
+/// The oldest kernel that is tested.
 const OLDEST: (u32, u32) = (6, 1);
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-/// The version of the kernel.
+/// Whether the kernel has the features that the program needs.
 pub fn kernel() -> Finding {
     let name = rustix::system::uname();
-    version(&name.release().to_string_lossy())
+    judge(&name.release().to_string_lossy(), helpers::missing().ok())
 }
 
-fn version(release: &str) -> Finding {
+/// `missing` is `None` if only root can find it out.
+fn judge(release: &str, missing: Option<Vec<&str>>) -> Finding {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     let mut next = || numbers.next()?.parse::<u32>().ok();
-    let found = format!("Linux {release}");
+    let is_tested = next().zip(next()).is_some_and(|version| version >= OLDEST);
+    let (check, found) = ("kernel", format!("Linux {release}"));
     let (major, minor) = OLDEST;
-    match next().zip(next()) {
-        Some(version) if version >= OLDEST => Finding::ok("kernel", found),
-        Some(_) => {
-            let why = format!("Linux {major}.{minor} or later is required");
-            Finding::error("kernel", found, why)
+    match missing {
+        Some(missing) if !missing.is_empty() => {
+            let why = format!(
+                "it lacks {}; Linux {major}.{minor} and later have what is needed",
+                missing.join(", ")
+            );
+            Finding::error(check, found, why)
         }
-        None => Finding::unknown("kernel", found, "not a Linux version"),
+        Some(_) | None if is_tested => Finding::ok(check, found),
+        Some(_) => Finding::ok(
+            check,
+            format!("{found}, with the BPF helpers of {major}.{minor}"),
+        ),
+        None => {
+            let why =
+                format!("older than {major}.{minor}; only root can check which BPF helpers it has");
+            Finding::unknown(check, found, why).fix("sudo rlctl doctor")
+        }
     }
 }
 
@@ -189,16 +204,22 @@ mod tests {
     use super::{super::finding::State, *};
 
     #[test]
-    fn a_kernel_before_the_oldest_is_an_error() {
-        for (release, state) in [
-            ("6.1.0-28-amd64", State::Ok),
-            ("6.18.44", State::Ok),
-            ("10.0", State::Ok),
-            ("5.15.0-130-generic", State::Error),
-            ("6.0.19", State::Error),
-            ("plan9", State::Unknown),
+    fn a_kernel_is_judged_by_its_helpers_and_not_by_its_version() {
+        let lacking = Some(vec!["bpf_xdp_load_bytes"]);
+        for (release, missing, state) in [
+            ("6.1.0-28-amd64", Some(Vec::new()), State::Ok),
+            ("10.0", None, State::Ok),
+            ("5.14.0-503.el9.x86_64", Some(Vec::new()), State::Ok),
+            ("5.14.0-503.el9.x86_64", None, State::Unknown),
+            ("5.15.0-130-generic", lacking.clone(), State::Error),
+            ("6.18.44", lacking, State::Error),
         ] {
-            assert_eq!(version(release).state, state, "{release}");
+            let finding = judge(release, missing);
+            assert_eq!(finding.state, state, "{finding:?}");
+            let is_named = finding
+                .why
+                .is_some_and(|it| it.contains("bpf_xdp_load_bytes"));
+            assert_eq!(is_named, state == State::Error, "{release}");
         }
     }
 

@@ -78,8 +78,8 @@ const DRIVERS: [Driver; 9] = [
         name: "ixgbe",
         rule: Rule::Cpus(128),
         // `ixgbe_xdp_setup`: twice `IXGBE_MAX_XDP_QS`.
-        why: "ixgbe refuses native mode with more than 128 possible CPUs: boot with nr_cpus=128, or \
-              use generic mode",
+        why: "ixgbe refuses native mode with more than 128 possible CPUs: boot with nr_cpus=128 \
+              or use generic mode",
     },
     Driver {
         name: "i40e",
