@@ -739,14 +739,14 @@ pub struct StatsArguments {
     pub quota: Option<Watched>,
 }
 
-/// `events [--follow] [--last N] [--only KIND] [--within PREFIX] [--since TIME] [--run PROGRAM]
+/// `events [--follow] [--last N] [--kind KIND] [--within PREFIX] [--since TIME] [--run PROGRAM]
 /// [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  rlctl events --only bans
-  rlctl events --since 1h --only changes
-  rlctl events --follow --only attacks --run /usr/local/bin/notify
+  rlctl events --kind bans
+  rlctl events --since 1h --kind changes
+  rlctl events --follow --kind attacks --run /usr/local/bin/notify
   rlctl events --follow --within 203.0.113.0/24
   rlctl events --follow --json | jq -r .event
 
@@ -766,8 +766,8 @@ pub struct EventsArguments {
     #[arg(long, alias = "count", value_name = "N")]
     pub last: Option<u32>,
     /// Only events of one kind
-    #[arg(long, value_name = "KIND")]
-    pub only: Option<EventKind>,
+    #[arg(long, alias = "only", value_name = "KIND")]
+    pub kind: Option<EventKind>,
     /// Only events about an address or a prefix
     #[arg(long, alias = "source", value_name = "PREFIX")]
     pub within: Option<String>,
@@ -1012,6 +1012,7 @@ mod tests {
             ),
             ("config show --origin", "config show --with-origin"),
             ("suggest --attack x.pcap", "suggest x.pcap"),
+            ("events --only bans", "events --kind bans"),
             (
                 "limit set --packets 9 --per 1s --scope cluster --share equal --cluster",
                 "limit set --packets 9 --per 1s --scope cluster --division equal --cluster",

@@ -20,7 +20,6 @@ pub struct KeysArguments {
     /// Number of keys
     #[arg(
         long,
-        short = 'n',
         value_name = "N",
         default_value_t = 20,
         value_parser = clap::value_parser!(u32).range(1..=10_000),

@@ -82,7 +82,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ),
     ("stats", "get", "/v1/stats"),
     ("stats --since 1h", "get", "/v1/history"),
-    ("events --only changes", "get", "/v1/events"),
+    ("events --kind changes", "get", "/v1/events"),
     ("list protected", "get", "/v1/protected"),
     ("config show --with-origin", "get", "/v1/config"),
     ("reload --dry-run", "post", "/v1/diff"),

@@ -124,7 +124,7 @@ fn events_of_a_time_are_reported_and_a_program_hears_of_each() {
     executable::script(&program, &script).unwrap();
     let program = program.display().to_string();
     service
-        .rlctl_ok(&["events", "--only", "bans", "--run", &program])
+        .rlctl_ok(&["events", "--kind", "bans", "--run", &program])
         .unwrap();
     let heard = fs::read_to_string(heard).unwrap();
     let event: Event = serde_json::from_str(heard.trim_end()).unwrap();
@@ -201,7 +201,7 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
     let follow = |service: &Service| {
         let mut rlctl = service.inside(&binary("rlctl"));
         rlctl.arg("--socket").arg(service.path("run/control.sock"));
-        rlctl.args(["events", "--follow", "--only", "bans", "--cursor-file"]);
+        rlctl.args(["events", "--follow", "--kind", "bans", "--cursor-file"]);
         rlctl.arg(&cursor).arg("--run").arg(&program);
         rlctl.stdout(Stdio::null()).spawn().unwrap()
     };

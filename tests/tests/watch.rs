@@ -133,7 +133,7 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     service.rlctl_ok(&["reload"]).unwrap();
     assert_eq!(follower.next()["event"], "reloaded");
 
-    let kept = service.rlctl_ok(&["events", "--only", "bans"]).unwrap();
+    let kept = service.rlctl_ok(&["events", "--kind", "bans"]).unwrap();
     let kinds: Vec<&str> = kept
         .lines()
         .filter_map(|line| line.split(' ').nth(1))

@@ -72,7 +72,7 @@ fn path(
     let request = EventRequest {
         follow: arguments.follow,
         count: arguments.last.or(first).map(|count| count as usize),
-        only: arguments.only,
+        only: arguments.kind,
         source: source.transpose()?,
         since: arguments.since.and_then(|ago| {
             let ago = SignedDuration::try_from(ago).ok()?;
