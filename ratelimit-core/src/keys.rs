@@ -6,6 +6,7 @@
 mod counted;
 mod fields;
 mod selector;
+mod sharing;
 mod space;
 mod stored;
 
@@ -23,6 +24,7 @@ pub use self::{
     counted::words_of,
     fields::{rate_limit, rate_limit_policy, retry_after_seconds},
     selector::{Part, PathTemplate, Request, key},
+    sharing::{KeyHash, KeyShare, KeyShares},
     space::{Counts, Level, Mode, Obtained, Space, TopKey},
     stored::{Saved, SavedSpace, Unreadable},
 };
@@ -70,6 +72,8 @@ pub struct SpaceConfig {
     pub key: Vec<Part>,
     /// The rule for banning clients that are refused again and again.
     pub on_refused: Option<OnRefused>,
+    /// The nodes by which limits with `scope = "cluster"` are divided.
+    pub nodes: u64,
 }
 
 /// The ban of a client that is refused again and again.
@@ -96,9 +100,13 @@ impl fmt::Display for RequestLimit {
         write!(formatter, "{} request{plural} per {window}", spec.amount())?;
         let label = spec.algorithm().name().label();
         match spec.algorithm() {
-            Algorithm::FixedWindow => Ok(()),
-            Algorithm::SlidingWindow | Algorithm::SlidingLog => write!(formatter, " ({label})"),
-            Algorithm::TokenBucket { burst } => write!(formatter, " ({label}, burst {burst})"),
+            Algorithm::FixedWindow => {}
+            Algorithm::SlidingWindow | Algorithm::SlidingLog => write!(formatter, " ({label})")?,
+            Algorithm::TokenBucket { burst } => write!(formatter, " ({label}, burst {burst})")?,
+        }
+        match spec.division() {
+            Some(_) => formatter.write_str(", shared by all nodes"),
+            None => Ok(()),
         }
     }
 }

@@ -13,11 +13,14 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::Instant;
+use ratelimit_common::{Instant, lease::Demand};
 use ratelimit_core::{
     api::{BusyKey, KeyUsage, ObtainAnswer, ObtainRequest, ProgramBanRequest, Refused},
     config::{Config, SourceConfig},
-    keys::{self, Counts, KEY_BYTES_MAX, KeysConfig, Level, Mode, Obtained, Saved, Space},
+    keys::{
+        self, Counts, KEY_BYTES_MAX, KeyHash, KeyShares, KeysConfig, Level, Mode, Obtained, Saved,
+        Space,
+    },
 };
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -175,10 +178,16 @@ impl Keys {
         };
         let decision = {
             let mut own = lock(own);
-            Decision {
-                obtained: own.obtain(&key, 1, Mode::All, now),
-                levels: own.levels(&key, now),
+            let obtained = own.obtain(&key, 1, Mode::All, now);
+            let mut levels = own.levels(&key, now);
+            if own.is_shared() {
+                // Other nodes may use what is left beyond the share of this node.
+                for level in &mut levels {
+                    let taken = level.capacity.saturating_sub(obtained.remaining);
+                    level.used = level.used.max(taken);
+                }
             }
+            Decision { obtained, levels }
         };
         if let Some(client) = request.client().filter(|_| decision.obtained.amount == 0) {
             self.refused(&settings, space, client, now);
@@ -242,6 +251,35 @@ impl Keys {
         check_key(key)?;
         let settings = self.settings();
         Ok(lock(settings.space(space)?).reset(key))
+    }
+
+    /// Returns the demand for the shared limits of a space.
+    pub fn demands(&self, space: &str) -> Vec<(KeyHash, Demand)> {
+        let settings = self.settings();
+        let space = settings.spaces.get(space);
+        space.map_or_else(Vec::new, |space| lock(space).demands(self.now()))
+    }
+
+    /// Returns the usage of a limit of a space by a key: now, and in `later_ns`.
+    pub fn used(&self, space: &str, key: &KeyHash, index: usize, later_ns: u64) -> [u64; 2] {
+        let settings = self.settings();
+        let now = self.now();
+        let then = Instant::from_nanos(now.as_nanos().saturating_add(later_ns));
+        let space = settings.spaces.get(space);
+        space.map_or([0; 2], |space| lock(space).used(key, index, [now, then]))
+    }
+
+    /// Sets what this node may use of the shared limits of a space. The leases end on the monotonic
+    /// clock.
+    pub fn set_shares(&self, space: &str, mut shares: KeyShares) {
+        let (now, monotonic) = (self.now().as_nanos(), clock::now().as_nanos());
+        for share in shares.values_mut().flatten().flatten() {
+            let left = share.until.as_nanos().saturating_sub(monotonic);
+            share.until = Instant::from_nanos(now.saturating_add(left));
+        }
+        if let Some(space) = self.settings().spaces.get(space) {
+            lock(space).set_shares(shares);
+        }
     }
 
     /// Returns the counters of each space.

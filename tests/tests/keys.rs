@@ -6,12 +6,19 @@ use std::{
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
+    time::Instant,
 };
 
 use serde_json::{Value, json};
 
 use ratelimit_tests::{
-    Lab, debian, require_command, require_package, require_root, service::Service, wait_until,
+    Lab, PATIENCE,
+    cluster::{Node, started, wait_for_all},
+    debian,
+    redis::Redis,
+    require_command, require_package, require_root,
+    service::Service,
+    wait_until,
 };
 
 /// Requests pass by it, and all others are refused until the test is over.
@@ -188,6 +195,65 @@ fn workers_that_obtain_in_bulk_get_no_more_than_the_limit() {
         "{status}"
     );
     assert_eq!(obtain(&service, &other)["obtained"], 600);
+}
+
+#[test]
+fn workers_that_obtain_from_two_nodes_get_no_more_than_the_limit() {
+    require_root!();
+    require_command!("curl");
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limits = "[policy.default]\n\
+                  limits = []\n\
+                  [keys.jobs]\n\
+                  limits = [{ requests = 1000, per = \"1h\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &["edge-1", "edge-2"], limits).unwrap();
+    let obtained = |node: &Node, key: &str| {
+        let some = json!({"space": "jobs", "key": key, "amount": 7, "mode": "some"});
+        obtain(&node.service(), &some.to_string())["obtained"]
+            .as_u64()
+            .unwrap()
+    };
+    let both = AtomicU64::new(0);
+    let deadline = Instant::now() + PATIENCE;
+    thread::scope(|scope| {
+        for node in nodes.iter().chain(&nodes) {
+            let both = &both;
+            scope.spawn(move || {
+                while both.load(Relaxed) < 1000 && Instant::now() < deadline {
+                    both.fetch_add(obtained(node, "tenant"), Relaxed);
+                }
+            });
+        }
+    });
+    // Shares follow reports of two periods ago, so what would be too much comes later.
+    wait_for_all(&nodes).unwrap();
+    for node in &nodes {
+        both.fetch_add(obtained(node, "tenant"), Relaxed);
+    }
+    assert_eq!(both.into_inner(), 1000);
+    // A node that is asked alone gets what the other does not need.
+    let mut alone = 0;
+    nodes[0].wait_until("more than its half", || {
+        alone += obtained(&nodes[0], "alone");
+        alone > 900
+    });
+    let mut rest = 0;
+    nodes[1].wait_until("the rest", || {
+        rest += obtained(&nodes[1], "alone");
+        alone + rest >= 1000
+    });
+    wait_for_all(&nodes).unwrap();
+    let more: u64 = nodes.iter().map(|node| obtained(node, "alone")).sum();
+    assert_eq!(alone + rest + more, 1000);
+    let checked = nodes[0]
+        .service()
+        .rlctl_ok(&["keys", "jobs", "alone"])
+        .unwrap();
+    assert!(
+        checked.contains("1000 requests per 1h, shared by all nodes"),
+        "{checked}"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     diagnostic::Problem,
     keys::{CAPACITY_DEFAULT, KeysConfig, OnRefused, Part, RequestLimit, SpaceConfig, words_of},
+    limit::LimitSpec,
     prefix::Prefix,
     quantity,
 };
@@ -37,6 +38,8 @@ pub struct Located {
     pub listen: Vec<At<SocketAddr>>,
     pub trusted_proxies: Option<Vec<At<Prefix>>>,
     pub spaces: Vec<(At<String>, Option<SpaceConfig>)>,
+    /// The limits of all spaces.
+    pub limits: Vec<At<LimitSpec>>,
 }
 
 impl Located {
@@ -50,13 +53,13 @@ impl Located {
             all.extend(prefixes::read(trusted));
         }
         for (name, value) in section.into_named("key space") {
-            let space = read_space(&name.value, value);
+            let space = read_space(&name.value, value, &mut self.limits);
             self.spaces.push((name, space));
         }
     }
 
-    /// Returns the configuration. It is valid only if no error was reported.
-    pub fn compile(&self, report: &Report) -> KeysConfig {
+    /// Returns the configuration of a node of as many. It is valid only if no error was reported.
+    pub fn compile(&self, nodes: u32, report: &Report) -> KeysConfig {
         let listen = self.listen.iter().map(|_| "`listen` of [keys]");
         report.find_repeated(
             listen.zip(self.listen.iter().map(|at| &at.spot)),
@@ -70,7 +73,13 @@ impl Located {
             "give one of them another name",
         );
         let spaces = self.spaces.iter();
-        let spaces = spaces.filter_map(|(name, space)| Some((name.value.clone(), space.clone()?)));
+        let spaces = spaces.filter_map(|(name, space)| {
+            let space = SpaceConfig {
+                nodes: nodes.max(1).into(),
+                ..space.clone()?
+            };
+            Some((name.value.clone(), space))
+        });
         if let (Some(listen), None) = (self.listen.first(), &self.trusted_proxies)
             && !listen.value.ip().is_loopback()
         {
@@ -100,7 +109,7 @@ fn read_listen(value: &Value<'_>) -> Option<SocketAddr> {
     value.accept(text.parse().map_err(wrong))
 }
 
-fn read_space(name: &str, value: Value<'_>) -> Option<SpaceConfig> {
+fn read_space(name: &str, value: Value<'_>, all: &mut Vec<At<LimitSpec>>) -> Option<SpaceConfig> {
     let title = format!("[keys.{name}]");
     let mut section = value.table(&title, "[keys.users] above it")?;
     let limits = section.require("limits", &format!("write {LIMITS}"))?;
@@ -117,7 +126,10 @@ fn read_space(name: &str, value: Value<'_>) -> Option<SpaceConfig> {
         );
     }
     let limits = items.into_iter().filter_map(limit::read_requests);
-    let limits: Vec<RequestLimit> = limits.map(RequestLimit).collect();
+    let own = all.len();
+    all.extend(limits);
+    let limits = all[own..].iter().map(|at| RequestLimit(at.value.clone()));
+    let limits: Vec<RequestLimit> = limits.collect();
     let capacity = section.take("capacity");
     let capacity = read_capacity(capacity.as_ref(), &limits, &section);
     let key = section
@@ -130,6 +142,7 @@ fn read_space(name: &str, value: Value<'_>) -> Option<SpaceConfig> {
         capacity,
         key: key.unwrap_or_default(),
         on_refused,
+        nodes: 1,
     })
 }
 

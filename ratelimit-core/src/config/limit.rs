@@ -115,7 +115,7 @@ pub fn read_section(mut section: Section<'_>) -> Option<At<LimitSpec>> {
 }
 
 /// Reads a limit of requests: `{ requests = 15, per = "1s" }`.
-pub fn read_requests(value: Value<'_>) -> Option<LimitSpec> {
+pub fn read_requests(value: Value<'_>) -> Option<At<LimitSpec>> {
     const REQUESTS: &str = "{ requests = 15, per = \"1s\" }";
     let mut section = value.table("a limit", REQUESTS)?;
     let report = section.report;
@@ -140,13 +140,14 @@ pub fn read_requests(value: Value<'_>) -> Option<LimitSpec> {
         });
         read_burst(&value, amount.as_ref())
     });
-    section.finish();
+    let shared = read_shared(&mut section);
+    let spot = section.finish();
     let (amount, window, algorithm) = (requests?, window?, given(algorithm)?);
     let burst = given(burst)?;
     let counting = Counting {
         algorithm,
         burst: burst.as_ref().map(|burst| burst.value).unwrap_or_default(),
-        scope: Scope::Node,
+        scope: shared.map_or(Scope::Node, |_| Scope::Cluster),
     };
     // A request is counted as a packet is.
     let unit = LimitUnit::Packets;
@@ -154,7 +155,11 @@ pub fn read_requests(value: Value<'_>) -> Option<LimitSpec> {
         .of(amount.value, unit, window)
         .and_then(|algorithm| LimitSpec::new(amount.value, unit, window, algorithm));
     let spec = spec.map_err(|error| explain(&error, unit, window));
-    report.accept(&amount.spot, spec)
+    let mut value = report.accept(&amount.spot, spec)?;
+    if let Some(division) = shared {
+        value = value.shared(division);
+    }
+    Some(At { value, spot })
 }
 
 /// Reads how nodes share the limit; `None` where they do not.

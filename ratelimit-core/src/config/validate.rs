@@ -109,7 +109,11 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
         upstream: document.upstream.as_ref().map(|at| at.value.clone()),
-        keys: document.keys.compile(report),
+        keys: {
+            let cluster = document.cluster.as_ref();
+            let nodes = cluster.map_or(1, |at| at.value.nodes);
+            document.keys.compile(nodes, report)
+        },
     }
 }
 

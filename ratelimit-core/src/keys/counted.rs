@@ -9,12 +9,17 @@ use ratelimit_common::{
 
 use crate::limit::LimitSpec;
 
+/// A node that needs more than its share may get it after this time: a few periods of the cluster.
+const SHARES_CHANGE_IN_NS: u64 = 1_000_000_000;
+
 /// A limit, with the place of its words among those of a key: one word, or a head and the times of
 /// a sliding log.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub spec: LimitSpec,
     pub algorithm: Algorithm,
+    /// The most that this node may use of a limit that nodes share.
+    pub share: Option<u64>,
     first: usize,
 }
 
@@ -30,6 +35,7 @@ impl Counted {
             next += words_of(&spec);
             Self {
                 algorithm: spec.compile().algorithm(),
+                share: None,
                 spec,
                 first,
             }
@@ -79,10 +85,23 @@ impl Counted {
         }
     }
 
-    /// Nanoseconds until `cost` fits, if nothing else is charged; `None` if it never does.
+    /// Nanoseconds until `cost` fits, if nothing else is charged; `None` if it never does. More than
+    /// the share of this node may fit once nothing is in use, as other nodes leave the rest to it.
     pub fn room_in_ns(&self, words: &[Cell<u64>], now: Instant, cost: u64) -> Option<u64> {
-        if cost > self.capacity() {
+        if cost > self.algorithm.capacity() {
             return None;
+        }
+        if let Some(share) = self.share {
+            if cost > share {
+                return Some(self.clears_in_ns(words, now).max(SHARES_CHANGE_IN_NS));
+            }
+            let spec = self.spec.with_amount(share);
+            let alone = Self {
+                algorithm: spec.compile().algorithm(),
+                share: None,
+                ..self.clone()
+            };
+            return alone.room_in_ns(words, now, cost);
         }
         let Algorithm::SlidingLog(log) = &self.algorithm else {
             return Some(self.algorithm.room_in_ns(self.word(words), now, cost));
@@ -109,9 +128,9 @@ impl Counted {
         self.algorithm.clears_in_ns(self.word(words), now)
     }
 
-    /// The most that can be in use.
+    /// The most that can be in use, by this node.
     pub fn capacity(&self) -> u64 {
-        self.algorithm.capacity()
+        self.share.unwrap_or_else(|| self.algorithm.capacity())
     }
 
     /// Whether usage of `before` counts for this limit: it has the same algorithm and window.

@@ -1,11 +1,12 @@
 //! The usage of the keys of a space.
 
-use std::{cell::Cell, hash::RandomState, num::NonZeroUsize, time::Duration};
+use std::{borrow::Cow, cell::Cell, hash::RandomState, num::NonZeroUsize, time::Duration};
 
 use lru::LruCache;
 use ratelimit_common::{
     Instant, Limit, Unit,
     algorithm::{Algorithm, FixedWindow},
+    lease::Demand,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,9 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 use super::{
     RequestLimit, SavedSpace, SpaceConfig,
     counted::{Counted, Words, unused},
+    sharing::{KeyHash, KeyShares, Sharing},
 };
-use crate::prefix::Prefix;
+use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// Limits, and the usage of each key. Forgets the least recently used key when it is full.
 ///
@@ -25,6 +27,7 @@ pub struct Space {
     limits: Vec<Counted>,
     usage: LruCache<Box<str>, Words, RandomState>,
     refusals: Option<Refusals>,
+    sharing: Option<Sharing>,
     counts: Counts,
 }
 
@@ -100,6 +103,7 @@ impl Space {
             limits: Counted::all(config.limits.iter().map(|it| it.0.clone())),
             usage: cache(config.capacity),
             refusals: Refusals::new(config),
+            sharing: Sharing::new(config),
             counts: Counts::default(),
         }
     }
@@ -108,22 +112,30 @@ impl Space {
     /// asks what remains.
     pub fn obtain(&mut self, key: &str, amount: u64, mode: Mode, now: Instant) -> Obtained {
         let Self { limits, usage, .. } = self;
+        let limits = match &self.sharing {
+            Some(sharing) => Cow::Owned(sharing.limits(limits, key, now)),
+            None => Cow::Borrowed(&limits[..]),
+        };
         let known = usage.get(key);
-        let fresh = known.is_none().then(|| unused(limits));
+        let fresh = known.is_none().then(|| unused(&limits));
         let words = known.or(fresh.as_ref()).map_or(&[][..], |words| words);
         let rooms = limits.iter().map(|limit| limit.room(words, now));
-        let room = rooms.min().unwrap_or(u64::MAX);
+        let room = rooms.clone().min().unwrap_or(u64::MAX);
         let obtained = match mode {
             Mode::All if amount > room => 0,
             Mode::All | Mode::Some => amount.min(room),
         };
+        if let Some(sharing) = &mut self.sharing {
+            let missing = |room: u64| if amount > room { amount - obtained } else { 0 };
+            sharing.count(key, obtained, rooms.map(missing), now);
+        }
         if obtained > 0 {
             for limit in &*limits {
                 limit.charge(words, now, obtained);
             }
         }
         let retry_after = (obtained < amount)
-            .then(|| room_in(limits, words, now, amount))
+            .then(|| room_in(&limits, words, now, amount))
             .flatten();
         if let Some(fresh) = fresh.filter(|_| obtained > 0) {
             let forgotten = usage.push(key.into(), fresh);
@@ -188,6 +200,34 @@ impl Space {
         self.usage.pop(key).is_some()
     }
 
+    /// Returns whether nodes share limits of this space.
+    pub const fn is_shared(&self) -> bool {
+        self.sharing.is_some()
+    }
+
+    /// Sets what this node may use of the keys with shares of their own.
+    pub fn set_shares(&mut self, shares: KeyShares) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.set_shares(shares);
+        }
+    }
+
+    /// Returns the demand of each key for shared limits since it was first asked about.
+    pub fn demands(&mut self, now: Instant) -> Vec<(KeyHash, Demand)> {
+        let windows = self.limits.iter().map(|limit| limit.spec.window());
+        let longest = windows.max().unwrap_or_default();
+        let sharing = self.sharing.as_mut();
+        sharing.map_or_else(Vec::new, |sharing| sharing.demands(longest, now))
+    }
+
+    /// Returns the usage of a limit by a key at `now` and `then`, if nothing else is charged.
+    pub fn used(&self, hash: &KeyHash, index: usize, [now, then]: [Instant; 2]) -> [u64; 2] {
+        let key = self.sharing.as_ref().and_then(|sharing| sharing.key(hash));
+        let words = key.and_then(|key| self.usage.peek(key));
+        let words = words.map_or(&[][..], |words| words);
+        [now, then].map(|at| self.limits.get(index).map_or(0, |it| it.used(words, at)))
+    }
+
     /// Returns the counters.
     pub fn counts(&self) -> Counts {
         Counts {
@@ -199,8 +239,7 @@ impl Space {
     /// Replaces the configuration. Usage of limits with the same algorithm and window is kept, also
     /// if the amount changes.
     pub fn configure(&mut self, config: &SpaceConfig, now: Instant) {
-        let specs = config.limits.iter().map(|it| it.0.clone());
-        let mut limits = Counted::all(specs);
+        let mut limits = Counted::all(config.limits.iter().map(|it| it.0.clone()));
         let mut rest: Vec<&Counted> = self.limits.iter().collect();
         let mut take = |is_it: &dyn Fn(&Counted) -> bool| {
             let place = rest.iter().position(|before| is_it(before))?;
@@ -228,7 +267,12 @@ impl Space {
             }
             *words = next;
         }
+        let are_same = specs(&limits).eq(specs(&self.limits));
         self.limits = limits;
+        self.sharing = match self.sharing.take() {
+            Some(before) if are_same && before.nodes() == config.nodes => Some(before),
+            Some(_) | None => Sharing::new(config),
+        };
         let held = self.usage.len();
         self.usage.resize(room(config.capacity));
         self.counts.evicted += (held - self.usage.len()) as u64;
@@ -290,6 +334,10 @@ impl Refusals {
     }
 }
 
+fn specs(limits: &[Counted]) -> impl Iterator<Item = &LimitSpec> {
+    limits.iter().map(|limit| &limit.spec)
+}
+
 fn level(limit: &Counted, words: &[Cell<u64>], now: Instant) -> Level {
     Level {
         limit: RequestLimit(limit.spec.clone()),
@@ -307,7 +355,7 @@ fn room_in(limits: &[Counted], words: &[Cell<u64>], now: Instant, amount: u64) -
 }
 
 /// A cache that allocates only for the keys in it.
-fn cache<K: std::hash::Hash + Eq, V>(capacity: u32) -> LruCache<K, V, RandomState> {
+pub(super) fn cache<K: std::hash::Hash + Eq, V>(capacity: u32) -> LruCache<K, V, RandomState> {
     let mut cache = LruCache::unbounded_with_hasher(RandomState::new());
     cache.resize(room(capacity));
     cache

@@ -111,8 +111,8 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
-        let feeds = Feeds::restore(&config, &config.paths.state);
         let (keys, unread) = Keys::open(&config);
+        let feeds = Feeds::restore(&config, &config.paths.state, keys.clone());
         let progress = Progress::default();
         let until = feeds.pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;

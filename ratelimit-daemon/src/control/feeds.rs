@@ -34,7 +34,7 @@ use self::{
     upstream::UpstreamFeed, verified::VerifiedSources,
 };
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
-use crate::clock;
+use crate::{clock, keys::Keys};
 
 /// A source of edits.
 pub trait Feed {
@@ -77,13 +77,13 @@ pub struct Feeds {
 
 impl Feeds {
     /// Restores the feeds to their state at the end of the previous daemon.
-    pub fn restore(config: &Config, directory: &Path) -> Self {
+    pub fn restore(config: &Config, directory: &Path, keys: Keys) -> Self {
         Self {
             pass_all: PassAll::restore(directory),
             trials: Trials::restore(config, directory),
             list_files: ListFiles::default(),
             crowdsec: CrowdsecFeed::new(config.crowdsec.clone()),
-            cluster: Membership::new(config),
+            cluster: Membership::new(config, keys),
             attacks: Attacks::default(),
             detections: Detections::default(),
             expiry: Ended::default(),

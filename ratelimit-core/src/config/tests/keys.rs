@@ -59,7 +59,13 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
         ),
         (
             "[keys.a]\nlimits = [{ requests = 1, per = \"1s\", scope = \"cluster\" }]\n",
-            "unknown key `scope` in a limit",
+            "a limit has scope = \"cluster\", and there is no [cluster]",
+        ),
+        (
+            "[cluster]\nurl = \"redis://h\"\nnode = \"a\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n\
+             nodes = 3\n[keys.a]\n\
+             limits = [{ requests = 2, per = \"1s\", scope = \"cluster\" }]\n",
+            "3 nodes cannot share a limit of 2: each has at least 1",
         ),
         (
             "[keys.\"a b\"]\nlimits = [{ requests = 1, per = \"1s\" }]\n",

@@ -23,6 +23,7 @@ pub fn check(document: &Document, report: &Report) {
         .iter()
         .filter(|group| group.title != detection::TITLE);
     let shared = groups.flat_map(|group| &group.limits).copied();
+    let shared = shared.chain(&document.keys.limits);
     let shared: Vec<&At<LimitSpec>> = shared.filter(|at| is_shared(at)).collect();
     let Some(cluster) = &document.cluster else {
         if let Some(first) = shared.first() {

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::keys::KeyShare;
 
 const SECOND: u64 = 1_000_000_000;
 /// A time at which every window has begun.
@@ -15,6 +16,7 @@ fn config(limits: &[&str]) -> SpaceConfig {
         capacity: 1000,
         key: vec![],
         on_refused: None,
+        nodes: 1,
     }
 }
 
@@ -31,6 +33,58 @@ const SLIDING: &str = r#"{"packets": 10, "per": "1m", "algorithm": "sliding-wind
 const BUCKET: &str = r#"{"packets": 10, "per": "1m", "algorithm": "token-bucket", "burst": 6}"#;
 const LOG: &str = r#"{"packets": 10, "per": "1m", "algorithm": "sliding-log"}"#;
 const ALL: [&str; 4] = [FIXED, SLIDING, BUCKET, LOG];
+
+fn shared(nodes: u64) -> SpaceConfig {
+    let limit = r#"{"packets": 10, "per": "1m", "scope": "cluster"}"#;
+    SpaceConfig {
+        nodes,
+        ..config(&[limit])
+    }
+}
+
+#[test]
+fn a_node_uses_its_share_of_a_limit_until_the_lease_ends() {
+    let mut space = Space::new(&shared(4));
+    let asked = space.obtain("a", 3, Mode::Some, at(0));
+    assert_eq!((asked.amount, asked.remaining), (2, 0));
+    // The rest may come with the next shares, and never more than the limit.
+    assert_eq!(asked.retry_after, Some(Duration::from_mins(1)));
+    let [(hash, demand)] = space.demands(at(0))[..] else {
+        panic!("one key was asked about");
+    };
+    assert_eq!((demand.admitted[0], demand.refused[0]), (2, 1));
+    assert_eq!(space.used(&hash, 0, [at(0), at(60 * SECOND)]), [2, 0]);
+    assert_eq!(space.obtain("a", 11, Mode::All, at(0)).retry_after, None);
+    let share = KeyShare {
+        amount: 7,
+        until: at(SECOND),
+        then: 0,
+    };
+    let mut shares = [None; 8];
+    shares[0] = Some(share);
+    space.set_shares(KeyShares::from([(hash, shares)]));
+    assert_eq!(obtained(&mut space, "a", 4, Mode::Some, SECOND - 1), 4);
+    assert_eq!(obtained(&mut space, "a", 4, Mode::Some, SECOND), 0);
+    assert_eq!(
+        obtained(&mut space, "b", 4, Mode::Some, SECOND),
+        2,
+        "by default"
+    );
+    // A change of another part of the space keeps shares; another number of nodes does not.
+    space.configure(&shared(4), at(SECOND));
+    assert_eq!(obtained(&mut space, "a", 4, Mode::Some, SECOND - 1), 1);
+    space.configure(&shared(1), at(SECOND));
+    assert_eq!(obtained(&mut space, "a", 9, Mode::Some, SECOND), 3);
+}
+
+#[test]
+fn a_key_that_nobody_asks_about_for_a_window_has_no_demand() {
+    let mut space = Space::new(&shared(2));
+    obtained(&mut space, "a", 1, Mode::All, 0);
+    obtained(&mut space, "b", 1, Mode::All, SECOND);
+    assert_eq!(space.demands(at(60 * SECOND)).len(), 2);
+    assert_eq!(space.demands(at(60 * SECOND + 1)).len(), 1);
+}
 
 /// Requests as (nanoseconds since the last, amount, whether a part is useful).
 fn requests() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {

@@ -44,6 +44,7 @@ use crate::{
     clock,
     cluster::{ClusterKey, Heard},
     control::{persistence::state_file::StateFile, reports::log_throttle::Reminder, state::State},
+    keys::Keys,
     protected::Requester,
 };
 
@@ -89,7 +90,7 @@ pub struct Membership {
 
 impl Membership {
     /// Returns a membership that has not begun.
-    pub fn new(config: &ratelimit_core::config::Config) -> Self {
+    pub fn new(config: &ratelimit_core::config::Config, keys: Keys) -> Self {
         Self {
             connection: Connection::new(config.cluster.clone()),
             node: None,
@@ -105,7 +106,7 @@ impl Membership {
             kept: StateFile::new(&config.paths.state, "cluster.json"),
             written: clock::monotonic(),
             is_unwritten: false,
-            budgets: Budgets::default(),
+            budgets: Budgets::new(keys),
         }
     }
 

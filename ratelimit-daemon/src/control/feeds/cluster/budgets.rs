@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -16,10 +17,10 @@ use ratelimit_common::{Instant, Limit as Limited, Policy, source::LogKey};
 use ratelimit_core::{
     api::SharingStatus,
     compile,
+    keys::{KeyHash, KeyShare, KeyShares, KeysConfig},
     limit::{self, FRAME_BYTES, LimitSpec, LimitUnit},
     policies::{Policies, Role, wide_hash},
 };
-use smart_default::SmartDefault;
 use tracing::warn;
 
 use super::{
@@ -35,7 +36,8 @@ use crate::{
         enforcement::enforcer::leases::{Leased, Leases},
         state::State,
     },
-    datapath,
+    datapath::{self, address_of},
+    keys::Keys,
 };
 
 /// The name of the trouble that there are more nodes than configured.
@@ -53,11 +55,23 @@ struct Of {
     shared: BTreeMap<usize, u64>,
 }
 
+/// A key space with shared limits.
+#[derive(Clone, Debug)]
+struct OfSpace {
+    name: String,
+    /// The IDs of the shared limits among the nodes, by index.
+    shared: BTreeMap<usize, u64>,
+}
+
 /// The shared limits of this node.
-#[derive(Debug, SmartDefault)]
+#[derive(Debug)]
 pub(super) struct Budgets {
+    keys: Keys,
     limits: BTreeMap<u64, Shared>,
     policies: BTreeMap<u32, Of>,
+    /// The key spaces, by scopes that no policy has. A key has an address: its hash.
+    spaces: BTreeMap<u32, OfSpace>,
+    followed_keys: KeysConfig,
     hash: u64,
     /// The policies from which the limits were collected.
     followed: Option<Arc<Policies>>,
@@ -67,18 +81,14 @@ pub(super) struct Budgets {
     is_failing: bool,
     /// The share of each limit of each key in the kernel.
     reported: HashMap<(LogKey, usize), Reported>,
-    #[default(Duration::from_millis(1))]
     period: Duration,
     /// The time since which keys without their own share have the default share.
-    #[default(clock::wall())]
     default_since: Timestamp,
     without_room: usize,
     /// The last time limits were divided according to the reports of all nodes, the reason they
     /// currently are not, and the time since which that is so.
     divided_at: Option<Timestamp>,
-    #[default(Some(Fallback::NoClock))]
     fallback: Option<Fallback>,
-    #[default(clock::wall())]
     since: Timestamp,
 }
 
@@ -91,6 +101,29 @@ struct Reported {
 }
 
 impl Budgets {
+    /// Returns the budgets of a host that has joined no cluster.
+    pub fn new(keys: Keys) -> Self {
+        Self {
+            keys,
+            limits: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            spaces: BTreeMap::new(),
+            followed_keys: KeysConfig::default(),
+            hash: 0,
+            followed: None,
+            counted: RefCell::default(),
+            written: None,
+            is_failing: false,
+            reported: HashMap::new(),
+            period: Duration::from_millis(1),
+            default_since: clock::wall(),
+            without_room: 0,
+            divided_at: None,
+            fallback: Some(Fallback::NoClock),
+            since: clock::wall(),
+        }
+    }
+
     /// Starts with periods of this length.
     pub fn begin(&mut self, period: Duration) {
         self.period = period;
@@ -99,12 +132,13 @@ impl Budgets {
 
     /// Follows the policies in force.
     pub fn follow(&mut self, state: &State) {
-        let policies = &state.compiled.policies;
+        let (policies, keys) = (&state.compiled.policies, &state.intent.config.keys);
         let is_known = |known: &Arc<Policies>| Arc::ptr_eq(known, policies);
-        if self.followed.as_ref().is_some_and(is_known) {
+        if self.followed.as_ref().is_some_and(is_known) && self.followed_keys == *keys {
             return;
         }
         self.followed = Some(Arc::clone(policies));
+        self.followed_keys.clone_from(keys);
         self.default_since = clock::wall();
         let nodes = compile::nodes(&state.intent.config);
         (self.limits, self.policies) = (BTreeMap::new(), BTreeMap::new());
@@ -120,28 +154,31 @@ impl Budgets {
                 shared: BTreeMap::new(),
             };
             for (index, spec) in part.limits.iter().enumerate() {
-                let Some(limit) = limit_of(spec) else {
-                    continue;
-                };
-                let id = format!("{name}\n{index}\n{spec}\n{:?}\n", limit.division);
-                text.push_str(&id);
-                let id = wide_hash(id.as_bytes());
-                of.shared.insert(index, id);
-                let window = spec.window();
-                let quantum = match spec.unit() {
-                    LimitUnit::Packets => 1,
-                    LimitUnit::Bytes => FRAME_BYTES,
-                };
-                let shared = Shared {
-                    scope,
-                    index,
-                    limit,
-                    window,
-                    quantum,
-                };
-                self.limits.insert(id, shared);
+                if let Some((id, shared)) = shared(name, (scope, index), spec, &mut text) {
+                    of.shared.insert(index, id);
+                    self.limits.insert(id, shared);
+                }
             }
             self.policies.insert(scope, of);
+        }
+        self.spaces = BTreeMap::new();
+        let mut free = (0..).filter(|scope| !self.policies.contains_key(scope));
+        for (name, space) in &keys.spaces {
+            let mut of = OfSpace {
+                name: name.clone(),
+                shared: BTreeMap::new(),
+            };
+            let Some(scope) = free.next() else { break };
+            for (index, limit) in space.limits.iter().enumerate() {
+                let name = format!("[keys.{name}]");
+                if let Some((id, shared)) = shared(&name, (scope, index), &limit.0, &mut text) {
+                    of.shared.insert(index, id);
+                    self.limits.insert(id, shared);
+                }
+            }
+            if !of.shared.is_empty() {
+                self.spaces.insert(scope, of);
+            }
         }
         self.hash = wide_hash(text.as_bytes());
     }
@@ -163,16 +200,21 @@ impl Budgets {
         if self.limits.is_empty() {
             return Vec::new();
         }
-        let demands = match state.enforcer.datapath().demands() {
+        let mut demands = match state.enforcer.datapath().demands() {
             Ok(demands) => demands,
             Err(error) => {
                 warn!(%error, "cannot read the demand for shared limits");
                 return Vec::new();
             }
         };
+        for (scope, space) in &self.spaces {
+            let own = self.keys.demands(&space.name).into_iter();
+            demands.extend(own.map(|(hash, demand)| (log_key(hash.into(), *scope), demand)));
+        }
         let limits = |key: &LogKey| {
-            let of = self.policies.get(&key.scope());
-            let shared = of.into_iter().flat_map(|of| &of.shared);
+            let of_policy = self.policies.get(&key.scope()).map(|of| &of.shared);
+            let of_space = self.spaces.get(&key.scope()).map(|of| &of.shared);
+            let shared = of_policy.or(of_space).into_iter().flatten();
             shared.filter_map(|(index, id)| Some((*id, *index, self.limits.get(id)?)))
         };
         let mut counted = self.counted.borrow_mut();
@@ -185,11 +227,11 @@ impl Budgets {
         let Some(((key, index), shared)) = self.place(key) else {
             return WindowUsage::default();
         };
+        let later = later.saturating_mul(NANOS_OF_MILLI);
         let Some(of) = self.policies.get(&key.scope()) else {
-            return WindowUsage::default();
+            return self.held_by_key(&key, index, later);
         };
         let now = clock::now();
-        let later = later.saturating_mul(1_000_000);
         let then = Instant::from_nanos(now.as_nanos().saturating_add(later));
         let tables = state.enforcer.datapath().sources();
         let algorithm = of.limits[index].compile().algorithm();
@@ -206,6 +248,40 @@ impl Budgets {
         })
     }
 
+    /// The same for a key of a space.
+    fn held_by_key(&self, key: &LogKey, index: usize, later_ns: u64) -> WindowUsage {
+        let Some(space) = self.spaces.get(&key.scope()) else {
+            return WindowUsage::default();
+        };
+        let [now, then] = self.keys.used(&space.name, &hash_of(key), index, later_ns);
+        WindowUsage {
+            then,
+            ending: if then == 0 { now } else { 0 },
+        }
+    }
+
+    /// Gives the keys of all spaces their shares.
+    fn share_keys(&self) {
+        let mut shares: BTreeMap<u32, KeyShares> = self
+            .spaces
+            .keys()
+            .map(|scope| (*scope, KeyShares::new()))
+            .collect();
+        for ((key, index), Reported { share, .. }) in &self.reported {
+            let Some(of_space) = shares.get_mut(&key.scope()) else {
+                continue;
+            };
+            of_space.entry(hash_of(key)).or_default()[*index] = Some(KeyShare {
+                amount: share.amount,
+                until: Instant::from_nanos(share.until.saturating_mul(NANOS_OF_MILLI)),
+                then: share.then,
+            });
+        }
+        for (scope, shares) in shares {
+            self.keys.set_shares(&self.spaces[&scope].name, shares);
+        }
+    }
+
     /// Returns the leases to write, if they changed.
     fn due_leases(&mut self, node: &Node<ClusterKey>) -> Option<Leases> {
         let wanted = node.budget().period().map(|period| (period, self.hash));
@@ -216,7 +292,12 @@ impl Budgets {
         self.note(node);
         Some(Leases {
             leases: self.leases(),
-            counted: self.counted.borrow().keys().collect(),
+            counted: {
+                let counted = self.counted.borrow();
+                let keys = counted.keys();
+                keys.filter(|key| self.policies.contains_key(&key.scope()))
+                    .collect()
+            },
         })
     }
 
@@ -245,8 +326,11 @@ impl Budgets {
             let Some((place, _)) = self.place(key) else {
                 continue;
             };
+            // The least that the kernel can enforce.
             let share = Share {
-                amount: share.amount.max(1),
+                amount: share
+                    .amount
+                    .max(u64::from(!self.spaces.contains_key(&place.0.scope()))),
                 ..share
             };
             let before = before.remove(&place).map(|it| (it.share.amount, it.since));
@@ -278,6 +362,7 @@ impl Budgets {
     pub fn end(&mut self) {
         (self.written, self.divided_at) = (None, None);
         self.reported.clear();
+        self.share_keys();
         (self.fallback, self.since) = (Some(Fallback::NoClock), clock::wall());
     }
 
@@ -331,6 +416,7 @@ impl Membership {
     pub fn lease(&mut self, state: &mut State) {
         let node = self.node.as_ref();
         if let Some(wanted) = node.and_then(|node| self.budgets.due_leases(node)) {
+            self.budgets.share_keys();
             self.budgets.settle_leases(state.lease(&wanted));
         }
     }
@@ -391,6 +477,38 @@ impl Membership {
 /// Converts to milliseconds, at least 1.
 fn millis(time: Duration) -> Millis {
     time.as_millis().try_into().unwrap_or(Millis::MAX)
+}
+
+/// Returns a limit that nodes share and its ID, which is added to `text`. `None` if each node has
+/// its own.
+fn shared(
+    name: &str,
+    (scope, index): (u32, usize),
+    spec: &LimitSpec,
+    text: &mut String,
+) -> Option<(u64, Shared)> {
+    let limit = limit_of(spec)?;
+    let id = format!("{name}\n{index}\n{spec}\n{:?}\n", limit.division);
+    text.push_str(&id);
+    let shared = Shared {
+        scope,
+        index,
+        limit,
+        window: spec.window(),
+        quantum: match spec.unit() {
+            LimitUnit::Packets => 1,
+            LimitUnit::Bytes => FRAME_BYTES,
+        },
+    };
+    Some((wide_hash(id.as_bytes()), shared))
+}
+
+/// Returns the hash that names a key of a space, which is its address.
+fn hash_of(key: &LogKey) -> KeyHash {
+    match address_of(key) {
+        IpAddr::V6(address) => address.octets(),
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+    }
 }
 
 fn limit_of(spec: &LimitSpec) -> Option<Limit> {
