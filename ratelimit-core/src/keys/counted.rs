@@ -85,8 +85,8 @@ impl Counted {
         }
     }
 
-    /// Nanoseconds until `cost` fits, if nothing else is charged; `None` if it never does. More than
-    /// the share of this node may fit once nothing is in use, as other nodes leave the rest to it.
+    /// Nanoseconds until `cost` fits, if nothing else is charged; `None` if it never does. More
+    /// than the share of this node may fit once nothing is in use: other nodes leave the rest.
     pub fn room_in_ns(&self, words: &[Cell<u64>], now: Instant, cost: u64) -> Option<u64> {
         if cost > self.algorithm.capacity() {
             return None;

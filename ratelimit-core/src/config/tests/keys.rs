@@ -62,8 +62,8 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
             "a limit has scope = \"cluster\", and there is no [cluster]",
         ),
         (
-            "[cluster]\nurl = \"redis://h\"\nnode = \"a\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n\
-             nodes = 3\n[keys.a]\n\
+            "[cluster]\nurl = \"redis://h\"\nnode = \"a\"\n\
+             secret = \"0123456789abcdef0123456789abcdef\"\nnodes = 3\n[keys.a]\n\
              limits = [{ requests = 2, per = \"1s\", scope = \"cluster\" }]\n",
             "3 nodes cannot share a limit of 2: each has at least 1",
         ),
