@@ -158,7 +158,7 @@ subprogram! {
         let Some(mut steps) = MapSteps::of_this_cpu() else {
             return Outcome::refused(DropReason::Contended, 0);
         };
-        compact::charge_all(policy, &table, tag, &mut steps, arrival)
+        compact::charge_all(policy, &table, tag, steps.get(), arrival)
     }
 }
 

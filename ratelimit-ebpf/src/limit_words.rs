@@ -43,7 +43,7 @@ macro_rules! of_words {
                 let Some(mut steps) = MapSteps::of_this_cpu() else {
                     return Outcome::refused(DropReason::Contended, 0);
                 };
-                charge::charge_words(policy, &words, &mut steps, arrival)
+                charge::charge_words(policy, &words, steps.get(), arrival)
             }
         }
     )+};

@@ -16,7 +16,7 @@ use ratelimit_common::{
     ban_budget,
     capture::{self, Capture, Room},
     challenge::{self, answer_limit::ANSWER_BUCKETS},
-    charge::Step,
+    charge::Steps,
     class::Property,
     compact::Set,
     detected::{Filter, Tally},
@@ -31,7 +31,6 @@ use ratelimit_common::{
         VERIFIED_MAX, suspended,
     },
     lease::{Demand, Lease},
-    limit::LIMITS_MAX,
     list::{PrefixKey, lookup_cache::Cached},
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
@@ -280,7 +279,7 @@ pub static NEIGHBOUR_DISCOVERY: PerCpuArray<u64, 1> = PerCpuArray::new();
 
 /// Index 0 → what the check of several limits has worked out on this CPU.
 #[btf_map]
-pub static STEPS: PerCpuArray<Claimed<[Step; LIMITS_MAX]>, 1> = PerCpuArray::new();
+pub static STEPS: PerCpuArray<Claimed<Steps>, 1> = PerCpuArray::new();
 
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]

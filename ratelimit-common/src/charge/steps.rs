@@ -46,14 +46,8 @@ impl Step {
     }
 }
 
-/// The steps of a packet, by the indices of limits, which are below [`LIMITS_MAX`].
-pub trait Steps {
-    /// Keeps one.
-    fn keep(&mut self, index: usize, step: Step);
-
-    /// Returns the step that was kept. The value is arbitrary if none was.
-    fn kept(&self, index: usize) -> Step;
-}
+/// The steps of a packet, by the indices of limits.
+pub type Steps = [Step; LIMITS_MAX];
 
 /// [`charge`](super::charge) for a policy without logs. Only where another CPU was faster, a word
 /// is worked out twice.
@@ -61,7 +55,7 @@ pub trait Steps {
 pub fn charge_words(
     policy: &Policy,
     words: &impl Words,
-    steps: &mut impl Steps,
+    steps: &mut Steps,
     arrival: &Arrival,
 ) -> Outcome {
     // A compiler that knew where to begin would write the loops out, with a stack for each of their
@@ -77,7 +71,7 @@ pub fn charge_words(
         let Some(step) = Step::plan(limit, arrival, cost, words.load(index), 0) else {
             return Outcome::LIMITED.at(index);
         };
-        steps.keep(index, step);
+        steps[index & (LIMITS_MAX - 1)] = step;
     }
     for index in first..LIMITS_MAX {
         let Some(limit) = limit_at(policy, words, index) else {
@@ -86,7 +80,7 @@ pub fn charge_words(
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let step = steps.kept(index);
+        let step = steps[index & (LIMITS_MAX - 1)];
         if words.compare_exchange(index, step.word, step.next).is_err() {
             let outcome = words.charge(limit, index, arrival.at, cost);
             if outcome.is_refused() {

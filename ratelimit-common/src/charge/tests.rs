@@ -336,15 +336,3 @@ impl Words for &Overtaken {
         (&self.words).compare_exchange(index, current, new)
     }
 }
-
-impl Steps for [Step; LIMITS_MAX] {
-    fn keep(&mut self, index: usize, step: Step) {
-        if let Some(place) = self.get_mut(index) {
-            *place = step;
-        }
-    }
-
-    fn kept(&self, index: usize) -> Step {
-        self.get(index).copied().unwrap_or_default()
-    }
-}

@@ -64,7 +64,7 @@ pub fn charge_all(
     policy: &Policy,
     table: &impl Table,
     tag: u64,
-    steps: &mut impl Steps,
+    steps: &mut Steps,
     arrival: &Arrival,
 ) -> Outcome {
     for index in 0..LIMITS_MAX {
@@ -83,13 +83,13 @@ pub fn charge_all(
             let Some(step) = Step::plan(limit, arrival, cost, word, slot as u64) else {
                 return Outcome::LIMITED.at(index);
             };
-            steps.keep(index, step);
+            steps[index & (LIMITS_MAX - 1)] = step;
         } else {
             let outcome = table.check_new(&set, limit, arrival.at, cost);
             if outcome.is_refused() {
                 return outcome.at(index);
             }
-            steps.keep(index, Step::at(SLOTS as u64));
+            steps[index & (LIMITS_MAX - 1)] = Step::at(SLOTS as u64);
         }
     }
     for index in 0..LIMITS_MAX {
@@ -102,7 +102,7 @@ pub fn charge_all(
         let Some(set) = table.set(limit, tag) else {
             return NO_STATE.at(index);
         };
-        let step = steps.kept(index);
+        let step = steps[index & (LIMITS_MAX - 1)];
         let mut slot = step.slot as usize;
         if slot & SLOTS != 0 {
             let place = table.place_new(&set, tag, limit, arrival.at, cost);
