@@ -8,7 +8,7 @@ pub mod words;
 pub use self::{
     outcome::{Outcome, Refusal},
     steps::{Step, Steps, charge_words},
-    two::{InPlace, Places, charge_two},
+    two::charge_two,
     words::{
         Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word,
         step_word, try_charge_log, until_decided,

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use ratelimit_common::{
     Arrival, DropReason, Instant, Limit, Policy, SourceKey,
-    charge::{self, Outcome, Places, Words},
+    charge::{self, Outcome, Words},
     compact::{self, Claim, Mix, SLOTS, Set, Slots, Table},
     features::{self, Feature},
     new_sources::Newcomer,
@@ -147,12 +147,12 @@ subprogram! {
         tag: u64, policy: &Policy; arrival
     ) -> Outcome {
         let table = MapTable(PhantomData::<A>);
-        let own = OwnSlots {
-            table: &table,
-            tag,
-            at: arrival.at,
+        let own = |_, limit: &Limit| {
+            let set = table.set(limit, tag)?;
+            let slot = find(&set, tag, arrival.at);
+            (slot < SLOTS).then(|| set.word_at(slot))
         };
-        if let Some(outcome) = charge::charge_two(policy, &own, arrival) {
+        if let Some(outcome) = charge::charge_two(policy, own, arrival) {
             return outcome;
         }
         let Some(mut steps) = MapSteps::of_this_cpu() else {
@@ -208,24 +208,6 @@ subprogram! {
             outcome: limit_words::charge_word(limit, set.word_at(claim.slot), at, cost),
             ..claim
         }
-    }
-}
-
-/// The slots that the source with a tag has.
-struct OwnSlots<'a, A> {
-    table: &'a MapTable<A>,
-    tag: u64,
-    at: Instant,
-}
-
-impl<A: FamilyMaps> Places for OwnSlots<'_, A> {
-    type Word = MapWord;
-
-    #[inline(always)]
-    fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
-        let set = self.table.set(limit, self.tag)?;
-        let slot = find(&set, self.tag, self.at);
-        (slot < SLOTS).then(|| set.word_at(slot))
     }
 }
 

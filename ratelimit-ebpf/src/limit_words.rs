@@ -37,7 +37,8 @@ macro_rules! of_words {
                 if record_words() != $words {
                     return Outcome::refused(DropReason::NoState, 0);
                 }
-                if let Some(outcome) = charge::charge_two(policy, &words, arrival) {
+                let find = |index, _: &Limit| words.has(index).then(|| words.word(index));
+                if let Some(outcome) = charge::charge_two(policy, find, arrival) {
                     return outcome;
                 }
                 let Some(mut steps) = MapSteps::of_this_cpu() else {

@@ -7,7 +7,7 @@ use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
     algorithm::sliding_log::Ring,
     bits,
-    charge::{InPlace, Outcome, Places, Words},
+    charge::{Outcome, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
     source::LogKey,
@@ -157,19 +157,11 @@ impl<A: FamilyMaps> SourceWords for MapWords<A> {
 pub struct RecordWords<const WORDS: usize>(pub *mut [u64; WORDS]);
 
 impl<const WORDS: usize> RecordWords<WORDS> {
+    /// The address of the word at `index`.
     #[inline(always)]
-    fn word(&self, index: usize) -> MapWord {
+    pub fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value of this many words, a power of two.
         MapWord(unsafe { self.0.cast::<u64>().add(index & (WORDS - 1)) })
-    }
-}
-
-impl<const WORDS: usize> Places for RecordWords<WORDS> {
-    type Word = MapWord;
-
-    #[inline(always)]
-    fn find(&self, index: usize, _: &Limit) -> Option<MapWord> {
-        self.has(index).then(|| self.word(index))
     }
 }
 
@@ -220,21 +212,9 @@ impl Words for MapWord {
     fn check(&self, limit: &Limit, _: usize, at: Instant, cost: u64) -> Outcome {
         limit_words::check_word(limit, *self, at, cost)
     }
-}
-
-impl InPlace for MapWord {
-    #[inline(always)]
-    fn word(&self) -> u64 {
-        self.load(0)
-    }
 
     #[inline(always)]
-    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
-        self.compare_exchange(0, current, new)
-    }
-
-    #[inline(always)]
-    fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+    fn charge(&self, limit: &Limit, _: usize, at: Instant, cost: u64) -> Outcome {
         limit_words::charge_word(limit, *self, at, cost)
     }
 }

@@ -208,7 +208,7 @@ proptest! {
         let (one, other) = (Shared::default(), Shared::default());
         for packet in &traffic.packets {
             let counted = traffic.policy.limits().filter(|limit| limit.cost(packet).is_some());
-            let outcome = charge_two(&traffic.policy, &Known(&other), packet);
+            let outcome = charge_two(&traffic.policy, known(&other), packet);
             prop_assert_eq!(outcome.is_some(), counted.count() == 2);
             if let Some(outcome) = outcome {
                 prop_assert_eq!(outcome, charge(&traffic.policy, &&one, packet));
@@ -240,11 +240,11 @@ fn a_word_that_another_cpu_changed_since_the_check_is_charged_as_it_is_now() {
 fn of_two_limits_the_first_that_another_cpu_changed_is_left_and_the_second_charged_again() {
     let limits = policy(&[(1_000, Unit::Packets), (1_000, Unit::Packets)]);
     let words = Overtaken::at(0);
-    assert_eq!(charge_two(&limits, &Known(&words), &packet(60)), None);
+    assert_eq!(charge_two(&limits, known(&words), &packet(60)), None);
     assert_eq!(used(&limits, &&words.words), [1, 0]);
     let words = Overtaken::at(1);
     assert_eq!(
-        charge_two(&limits, &Known(&words), &packet(60)),
+        charge_two(&limits, known(&words), &packet(60)),
         Some(Outcome::PASSED)
     );
     assert_eq!(used(&limits, &&words.words), [1, 2]);
@@ -256,7 +256,7 @@ fn a_limit_that_another_cpu_filled_since_the_check_refuses() {
     let limited = Outcome::refused(DropReason::Limited, 1);
     let words = Overtaken::at(1);
     assert_eq!(
-        charge_two(&limits, &Known(&words), &packet(60)),
+        charge_two(&limits, known(&words), &packet(60)),
         Some(limited)
     );
     let words = Overtaken::at(1);
@@ -273,16 +273,9 @@ impl Shared {
     }
 }
 
-/// A source that has all its words.
-struct Known<W>(W);
-
-impl<W: Words + Copy> Places for Known<W> {
-    type Word = At<W>;
-
-    fn find(&self, index: usize, _: &Limit) -> Option<At<W>> {
-        let words = self.0;
-        Some(At { words, index })
-    }
+/// Finds all words.
+fn known<W: Words + Copy>(words: W) -> impl Fn(usize, &Limit) -> Option<At<W>> {
+    move |index, _| Some(At { words, index })
 }
 
 /// The word at an index.
@@ -291,17 +284,15 @@ struct At<W> {
     index: usize,
 }
 
-impl<W: Words> InPlace for At<W> {
-    fn word(&self) -> u64 {
+impl<W: Words> Words for At<W> {
+    type Ring = Absent;
+
+    fn load(&self, _: usize) -> u64 {
         self.words.load(self.index)
     }
 
-    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+    fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         self.words.compare_exchange(self.index, current, new)
-    }
-
-    fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        charge_limit(limit, &self.words, self.index, at, cost)
     }
 }
 
