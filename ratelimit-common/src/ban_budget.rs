@@ -102,16 +102,22 @@ impl BanBudget {
 
     /// Takes one ban at `now`; `false` when there is none left.
     #[inline(always)]
-    pub fn take(&self, slots: &impl BanSlots, now: Instant) -> bool {
+    pub fn take(&self, slots: &impl Ring, now: Instant) -> bool {
+        self.take_with(slots, now, |slot| taken(slots, slot))
+    }
+
+    /// [`take`](Self::take), with the code of [`taken`] wherever it is kept.
+    #[inline(always)]
+    pub fn take_with(&self, slots: &impl Ring, now: Instant, taken: impl Fn(Slot) -> u64) -> bool {
         let slot = Slot::of(now);
         for _ in 0..ATTEMPTS {
             let own = slots.load(slot.index());
-            if slots.taken(slot) >= self.per_minute {
+            if taken(slot) >= self.per_minute {
                 return false;
             }
             let more = slot.with_one_more(own);
             if slots.compare_exchange(slot.index(), own, more).is_ok() {
-                let is_within = slots.taken(slot) <= self.per_minute;
+                let is_within = taken(slot) <= self.per_minute;
                 if !is_within {
                     slot.give_back(slots);
                 }
@@ -122,20 +128,9 @@ impl BanBudget {
     }
 }
 
-/// The bans of the last slots: a ring of [`SLOTS`] words, all 0 at first.
-pub trait BanSlots: Ring {
-    /// [`taken`], wherever its code is kept.
-    #[inline(always)]
-    fn taken(&self, slot: Slot) -> u64
-    where
-        Self: Sized,
-    {
-        taken(self, slot)
-    }
-}
-
-/// The bans that may lie within a minute of one in `slot`. As many as there can be where others
-/// were made so much later that their slots may have taken the place of these.
+/// The bans that may lie within a minute of one in `slot`, of a ring of [`SLOTS`] words. As many as
+/// there can be where others were made so much later that their slots may have taken the place of
+/// these.
 #[inline(always)]
 pub fn taken(slots: &impl Ring, slot: Slot) -> u64 {
     let (mut taken, mut last) = (0u64, 0);
@@ -331,8 +326,6 @@ mod tests {
     #[derive(Default)]
     struct Words([AtomicU64; SLOTS as usize]);
 
-    impl BanSlots for &Words {}
-
     impl Ring for &Words {
         fn load(&self, index: u32) -> u64 {
             self.0[index as usize].load(SeqCst)
@@ -347,8 +340,6 @@ mod tests {
 
     /// Another CPU takes one in the next slot, before the first that is taken here.
     struct Rival(Words);
-
-    impl BanSlots for &Rival {}
 
     impl Ring for &Rival {
         fn load(&self, index: u32) -> u64 {

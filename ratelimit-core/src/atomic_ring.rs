@@ -2,13 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use ratelimit_common::{algorithm::sliding_log::Ring, ban_budget::BanSlots};
+use ratelimit_common::algorithm::sliding_log::Ring;
 
 /// Borrowed words.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicRing<'a>(pub &'a [AtomicU64]);
-
-impl BanSlots for AtomicRing<'_> {}
 
 impl Ring for AtomicRing<'_> {
     fn load(&self, index: u32) -> u64 {

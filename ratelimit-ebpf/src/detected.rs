@@ -3,7 +3,7 @@
 use ratelimit_common::{
     Address, Detected, Instant, Verification,
     algorithm::sliding_log::Ring,
-    ban_budget::{self, BanSlots, SLOTS, Slot},
+    ban_budget::{self, SLOTS, Slot},
     detected::{BanResult, Filter},
     event::BanEvent,
 };
@@ -50,8 +50,9 @@ subprogram! {
         let Some(words) = DETECTION_RING.get_ptr_mut(verification as u32) else {
             return false;
         };
+        let ring = BanRing(words);
         let budget = DETECTION_LIMIT.get().of(verification);
-        budget.take(&BanRing(words), now)
+        budget.take_with(&ring, now, |slot| bans_of_minute(ring, slot))
     }
 }
 
@@ -65,13 +66,6 @@ subprogram! {
 /// The bans of a minute, in the element of their map.
 #[derive(Clone, Copy)]
 pub struct BanRing(pub *mut BanWords);
-
-impl BanSlots for BanRing {
-    #[inline(always)]
-    fn taken(&self, slot: Slot) -> u64 {
-        bans_of_minute(*self, slot)
-    }
-}
 
 impl BanRing {
     #[inline(always)]
