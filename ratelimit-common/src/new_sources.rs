@@ -29,7 +29,10 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[cfg(doc)]
-use crate::{Address, node::SHARES_PART};
+use crate::{
+    Address,
+    node::{self, SHARES_PART},
+};
 use crate::{
     DropReason, Instant,
     algorithm::{FixedWindow, TICKS_MIN},
@@ -37,7 +40,7 @@ use crate::{
         outcome::Outcome,
         words::{Words, charge_word},
     },
-    node::{self, Share, draw_from, share_shift},
+    node::{Share, draw_from, share_shift},
 };
 
 /// The bits of the count in the word of a budget. They do not depend on the budget, so a word keeps
@@ -98,11 +101,19 @@ impl Budget {
         if spent.is_some() {
             return spent;
         }
-        let source = OfBudget {
-            window: &self.window,
-            taken,
+        let ends_in_ns = || self.window.ends_in_ns(taken.load(0), at);
+        // Tries once, as `draw_from` tries again.
+        let charge = |cost| {
+            let found = taken.load(0);
+            let Ok(next) = self.window.step(found, at, cost) else {
+                return Outcome::LIMITED;
+            };
+            match taken.compare_exchange(0, found, next) {
+                Ok(()) => Outcome::PASSED,
+                Err(_) => Outcome::refused(DropReason::Contended, 0),
+            }
         };
-        draw_from(&source, SCOPE, at, 1, self.share).ok()
+        draw_from(ends_in_ns, charge, SCOPE, at, 1, self.share).ok()
     }
 
     /// Whether nothing can be taken: by a CPU with this share, and where CPUs keep none, by any.
@@ -129,31 +140,6 @@ impl Budget {
 
 /// A word means the same whatever the budget is.
 const SCOPE: u32 = 0;
-
-struct OfBudget<'a, W> {
-    window: &'a FixedWindow,
-    taken: &'a W,
-}
-
-impl<W: Words> node::Pool for OfBudget<'_, W> {
-    #[inline(always)]
-    fn counts_for_ns(&self, at: Instant) -> u64 {
-        self.window.ends_in_ns(self.taken.load(0), at)
-    }
-
-    /// Tries once, as [`draw_from`] tries again.
-    #[inline(always)]
-    fn charge(&self, at: Instant, cost: u64) -> Outcome {
-        let found = self.taken.load(0);
-        let Ok(next) = self.window.step(found, at, cost) else {
-            return Outcome::LIMITED;
-        };
-        match self.taken.compare_exchange(0, found, next) {
-            Ok(()) => Outcome::PASSED,
-            Err(_) => Outcome::refused(DropReason::Contended, 0),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

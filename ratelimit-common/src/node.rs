@@ -23,7 +23,7 @@ use core::hint;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    DropReason, Instant, Limit, Policy,
+    DropReason, Instant, Policy,
     arrival::Arrival,
     charge::{outcome::Outcome, words::Words},
     layout::{NODE_POLICIES, SHARED_MAX},
@@ -199,30 +199,24 @@ impl Share {
     }
 }
 
-/// A budget from which CPUs draw shares.
-pub trait Pool {
-    /// Returns how long a charge at `at` counts, see
-    /// [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns).
-    fn counts_for_ns(&self, at: Instant) -> u64;
-
-    /// Charges `cost`. The outcome does not name the limit.
-    fn charge(&self, at: Instant, cost: u64) -> Outcome;
-}
-
-/// Draws `share`, or what is `needed` where there is less, and spends what is needed of it.
+/// Draws `share` of a budget that all CPUs share, or what is `needed` where there is less, and
+/// spends what is needed of it. `counts_for_ns` returns how long a charge counts, see
+/// [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns). `charge` charges a
+/// cost; its outcome does not name the limit.
 ///
 /// # Errors
 ///
 /// The refusal, which does not name the limit.
 #[inline(always)]
 pub fn draw_from(
-    source: &impl Pool,
+    counts_for_ns: impl Fn() -> u64,
+    charge: impl Fn(u64) -> Outcome,
     scope: u32,
     at: Instant,
     needed: u64,
     share: u64,
 ) -> Result<Share, Outcome> {
-    let before_ns = source.counts_for_ns(at);
+    let before_ns = counts_for_ns();
     // A packet older than the window would get a share that ends at once.
     let share = if before_ns == 0 {
         needed
@@ -232,11 +226,11 @@ pub fn draw_from(
     let mut drawn = hint::black_box(share);
     // A compiler that knew where to begin would write the loop out.
     for _ in hint::black_box(0)..2 * DRAWS_MAX {
-        let outcome = source.charge(at, drawn);
+        let outcome = charge(drawn);
         if !outcome.is_refused() {
             // Another CPU may have opened the next window before or after the charge: the share
             // ends with the first of both.
-            let valid_ns = source.counts_for_ns(at).min(before_ns);
+            let valid_ns = counts_for_ns().min(before_ns);
             return Ok(Share {
                 left: drawn.saturating_sub(needed),
                 until_ns: at.as_nanos().saturating_add(valid_ns),
@@ -535,12 +529,9 @@ pub fn draw(
     let Some(words) = node.words(policy) else {
         return NO_STATE;
     };
-    let source = OfLimit {
-        limit,
-        words: &words,
-        index,
-    };
-    match draw_from(&source, policy.scope(), at, needed, share) {
+    let counts_for_ns = || words.counts_for_ns(limit, index, at);
+    let charge = |cost| words.charge(limit, index, at, cost);
+    match draw_from(counts_for_ns, charge, policy.scope(), at, needed, share) {
         Ok(drawn) => {
             if share != 0 {
                 node.set_share(policy, index, drawn);
@@ -570,25 +561,6 @@ const fn reason(policy: &Policy) -> DropReason {
         DropReason::DestinationLimited
     } else {
         DropReason::NodeLimited
-    }
-}
-
-/// A limit of the node, or of a destination.
-struct OfLimit<'a, W> {
-    limit: &'a Limit,
-    words: &'a W,
-    index: usize,
-}
-
-impl<W: Words> Pool for OfLimit<'_, W> {
-    #[inline(always)]
-    fn counts_for_ns(&self, at: Instant) -> u64 {
-        self.words.counts_for_ns(self.limit, self.index, at)
-    }
-
-    #[inline(always)]
-    fn charge(&self, at: Instant, cost: u64) -> Outcome {
-        self.words.charge(self.limit, self.index, at, cost)
     }
 }
 

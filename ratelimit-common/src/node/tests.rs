@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Settings, Unit,
+    Limit, Settings, Unit,
     absent::Absent,
     algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
     class::ClassSet,
