@@ -8,7 +8,7 @@ use crate::{
     charge::{self, outcome::Outcome, words::Words},
     new_sources::Newcomer,
     settings::OverBudget,
-    store::{InsertError, SourceWords, Store},
+    store::{InsertError, Store},
     tables::FamilyTables,
 };
 

@@ -5,9 +5,7 @@
 //! means for a packet.
 
 use crate::{
-    Address, Arrival, Instant, Limit, Policy,
-    charge::{self, outcome::Outcome, words::Words},
-    limit::LIMITS_MAX,
+    Address, Arrival, Instant, Policy, charge::words::Words, limit::LIMITS_MAX,
     new_sources::Newcomer,
 };
 
@@ -28,7 +26,7 @@ pub trait Store<A: Address> {
         Self: 'a;
 
     /// The state of one source.
-    type Words<'a>: SourceWords
+    type Words<'a>: Words
     where
         Self: 'a;
 
@@ -81,37 +79,10 @@ pub trait Store<A: Address> {
     fn keep_denial(&self, _: &Self::Key<'_>, _: &Self::Words<'_>, _at: Instant) {}
 }
 
-/// The state of one source.
-pub trait SourceWords: Words + Sized {
-    /// Whether the state of the limit at `index` is the source's own.
-    #[inline(always)]
-    fn has_own(&self, _: usize, _: &Limit) -> bool {
-        true
-    }
-
-    /// [`is_own`], wherever its code is placed.
-    #[inline(always)]
-    fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
-        is_own(self, policy, arrival)
-    }
-
-    /// Charges the only limit of a policy, a fixed window.
-    #[inline(always)]
-    fn charge_fixed_window(&self, limit: &Limit, arrival: &Arrival) -> Outcome {
-        self.charge(limit, 0, arrival.at, limit.cost_of_counted(arrival))
-    }
-
-    /// [`charge`](charge::charge) for a policy without logs.
-    #[inline(always)]
-    fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
-        charge::charge(policy, self, arrival)
-    }
-}
-
 /// Whether state is the source's own: that of the first limit of the policy that counts the packet
 /// is, or that of any. A budget counts sources, and not their limits.
 #[inline(always)]
-pub fn is_own(words: &impl SourceWords, policy: &Policy, arrival: &Arrival) -> bool {
+pub fn is_own(words: &impl Words, policy: &Policy, arrival: &Arrival) -> bool {
     let Some((index, limit)) = policy.first_counting(arrival) else {
         return true;
     };

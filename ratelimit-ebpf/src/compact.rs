@@ -9,7 +9,7 @@ use ratelimit_common::{
     features::{self, Feature},
     new_sources::Newcomer,
     source::LogKey,
-    store::{self, InsertError, SourceWords, Store},
+    store::{self, InsertError, Store},
 };
 
 use crate::{
@@ -312,9 +312,7 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
         }
         claim.outcome
     }
-}
 
-impl<A: FamilyMaps> SourceWords for CompactWords<'_, A> {
     #[inline(always)]
     fn has_own(&self, index: usize, limit: &Limit) -> bool {
         if limit.is_log() {

@@ -11,7 +11,6 @@ use ratelimit_common::{
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
     source::LogKey,
-    store::SourceWords,
 };
 
 use crate::{
@@ -134,9 +133,7 @@ impl<A: FamilyMaps> Words for MapWords<A> {
         }
         limit_words::charge_word(limit, self.word(index), at, cost)
     }
-}
 
-impl<A: FamilyMaps> SourceWords for MapWords<A> {
     #[inline(always)]
     fn is_own(&self, _: &Policy, _: &Arrival) -> bool {
         true

@@ -3,18 +3,19 @@
 use core::hint;
 
 use crate::{
-    DropReason, Instant, Limit, Policy,
+    Arrival, DropReason, Instant, Limit, Policy,
     algorithm::{
         Algorithm, Denied, SlidingLog,
         sliding_log::{Refused, Ring},
     },
     charge::outcome::Outcome,
     compare_and_swap::ATTEMPTS,
+    store,
 };
 
 /// The state of one source under one policy, shared by all CPUs: a word for each limit, and a ring
 /// for each sliding log.
-pub trait Words {
+pub trait Words: Sized {
     /// The ring of a sliding log.
     type Ring: Ring;
 
@@ -51,19 +52,13 @@ pub trait Words {
 
     /// [`check_limit`], wherever its code is kept.
     #[inline(always)]
-    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
-    where
-        Self: Sized,
-    {
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         check_limit(limit, self, index, at, cost)
     }
 
     /// [`charge_limit`], wherever its code is kept.
     #[inline(always)]
-    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
-    where
-        Self: Sized,
-    {
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         charge_limit(limit, self, index, at, cost)
     }
 
@@ -71,6 +66,30 @@ pub trait Words {
     #[inline(always)]
     fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
         limit.algorithm().counts_for_ns(self.load(index), at)
+    }
+
+    /// Whether the state of the limit at `index` is the source's own.
+    #[inline(always)]
+    fn has_own(&self, _: usize, _: &Limit) -> bool {
+        true
+    }
+
+    /// [`store::is_own`], wherever its code is kept.
+    #[inline(always)]
+    fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
+        store::is_own(self, policy, arrival)
+    }
+
+    /// Charges the only limit of a policy, a fixed window.
+    #[inline(always)]
+    fn charge_fixed_window(&self, limit: &Limit, arrival: &Arrival) -> Outcome {
+        self.charge(limit, 0, arrival.at, limit.cost_of_counted(arrival))
+    }
+
+    /// [`charge`](super::charge) for a policy without logs.
+    #[inline(always)]
+    fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
+        super::charge(policy, self, arrival)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     list::Slots,
     new_sources::Newcomer,
     settings::OverBudget,
-    store::{InsertError, SourceWords, Store},
+    store::{InsertError, Store},
 };
 
 const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -888,8 +888,6 @@ impl Store<Ipv6> for Fake {
         unreachable!()
     }
 }
-
-impl SourceWords for &Fake {}
 
 impl Words for &Fake {
     type Ring = Absent;

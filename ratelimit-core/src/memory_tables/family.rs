@@ -19,7 +19,7 @@ use ratelimit_common::{
     prefix_filter::{self, Level, WIDTHS},
     refused::{self, Filter, Refused, WAYS},
     source::LogKey,
-    store::{InsertError, SourceWords},
+    store::InsertError,
 };
 
 use super::{
@@ -343,9 +343,7 @@ impl Words for MemoryWords<'_> {
         let mut logs = self.logs.borrow_mut();
         Some(logs.entry(self.log_of(index)).or_default().clone())
     }
-}
 
-impl SourceWords for MemoryWords<'_> {
     fn has_own(&self, index: usize, limit: &Limit) -> bool {
         match &self.words {
             State::Slots(_) if limit.is_log() => {

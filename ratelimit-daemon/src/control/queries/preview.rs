@@ -21,7 +21,7 @@ use ratelimit_common::{
     node::{PooledLimits, Share},
     source::LogKey,
     source_limits,
-    store::{InsertError, SourceWords, Store},
+    store::{InsertError, Store},
     strikes::Strike,
     tables::FamilyTables,
 };
@@ -399,17 +399,6 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
     }
 }
 
-impl SourceWords for ReadOnly<'_> {
-    fn has_own(&self, index: usize, limit: &Limit) -> bool {
-        let has_used = if limit.is_log() {
-            self.ring(index).is_some()
-        } else {
-            self.load(index) != 0
-        };
-        self.is_known || has_used
-    }
-}
-
 /// The read-only state of a source or of the node.
 struct ReadOnly<'a> {
     /// Whether the source has state.
@@ -440,6 +429,15 @@ impl Words for ReadOnly<'_> {
     fn make_ring(&self, index: usize) -> Option<ReadOnlyRing> {
         let empty = || ReadOnlyRing(Vec::new());
         Some(self.ring(index).unwrap_or_else(empty))
+    }
+
+    fn has_own(&self, index: usize, limit: &Limit) -> bool {
+        let has_used = if limit.is_log() {
+            self.ring(index).is_some()
+        } else {
+            self.load(index) != 0
+        };
+        self.is_known || has_used
     }
 }
 
