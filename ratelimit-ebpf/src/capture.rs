@@ -22,7 +22,7 @@ use ratelimit_common::{
 
 use crate::{
     clock,
-    first::First as _,
+    first::first,
     frame, headers, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
@@ -110,7 +110,7 @@ const UNWALKED: Walk = Walk {
 /// Sends the first bytes of the packet behind `head`.
 #[inline(always)]
 fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
-    let Some(owner) = CAPTURE_ROOM.first_ptr() else {
+    let Some(owner) = first(&CAPTURE_ROOM) else {
         return;
     };
     // SAFETY: a live map value.

@@ -18,7 +18,7 @@ use ratelimit_common::{
 pub use self::answer::answer;
 use crate::{
     classify,
-    first::First as _,
+    first::first,
     frame, headers, interface, interruption, listener,
     map_words::MapWord,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, FamilyMaps, OF_CPU},
@@ -279,8 +279,7 @@ subprogram! {
         // SAFETY: the words of all budgets are at the beginning of the live map value, and there
         // are as many as budgets.
         let word = MapWord(unsafe { CHALLENGE_TAKEN.as_ptr().cast::<u64>().add(which) });
-        let Some(share) = OF_CPU
-            .first_ptr()
+        let Some(share) = first(&OF_CPU)
             .and_then(own)
             .and_then(|own| own.shares.get_mut(which))
         else {
@@ -301,7 +300,7 @@ subprogram! {
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
         context: *mut xdp_md, source: &A, upper: UpperLayer, settings: Settings, now: Instant
     ) -> challenge::Effect {
-        let Some(of_cpu) = OF_CPU.first_ptr() else {
+        let Some(of_cpu) = first(&OF_CPU) else {
             return challenge::Effect::Unasked;
         };
         // SAFETY: it was found in the map.
@@ -338,7 +337,7 @@ subprogram! {
         context: *mut xdp_md, source: &A, now: Instant
     ) -> bool {
         let settings = settings();
-        let Some(of_cpu) = OF_CPU.first_ptr() else {
+        let Some(of_cpu) = first(&OF_CPU) else {
             return false;
         };
         if headers::inner(context, settings.generation()) != Inner::NONE {

@@ -10,7 +10,7 @@ use ratelimit_common::{
 
 use crate::{
     atomic,
-    first::First as _,
+    first::first,
     interruption,
     maps::{BanWords, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FILTERS, FamilyMaps},
 };
@@ -93,7 +93,7 @@ impl Ring for BanRing {
 /// Counts the result of a ban.
 #[inline(always)]
 pub fn count(detection: BanResult) {
-    if let Some(tally) = DETECTIONS.first_ptr() {
+    if let Some(tally) = first(&DETECTIONS) {
         // SAFETY: an aligned word of a live map value, which has one for each detection.
         unsafe {
             let counts = (&raw mut (*tally).detections).cast::<u64>();
@@ -118,7 +118,7 @@ pub fn set_bit(filter: *mut Filter, bit: u32) {
 #[inline(always)]
 fn report<A: Address>(source: &A, ban: &Detected, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
-        if let Some(tally) = DETECTIONS.first_ptr() {
+        if let Some(tally) = first(&DETECTIONS) {
             // SAFETY: as above.
             unsafe { interruption::add([(&raw mut (*tally).events_lost, 1)]) };
         }

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    first::First as _,
+    first::first,
     headers,
     maps::{EVENTS, SAMPLER},
     samples,
@@ -37,7 +37,7 @@ subprogram! {
         let Some(refusal) = refused.refusal() else {
             return;
         };
-        let Some(sampler) = SAMPLER.first_ptr() else {
+        let Some(sampler) = first(&SAMPLER) else {
             return;
         };
         NEXT_EVENT_NS.set(now.as_nanos().saturating_add(INTERVAL_NS));

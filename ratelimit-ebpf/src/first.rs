@@ -2,7 +2,7 @@
 
 use core::ptr::{self, NonNull};
 
-use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_map_lookup_elem, maps as untyped};
+use aya_ebpf::{btf_maps::PerCpuArray, helpers::bpf_map_lookup_elem};
 
 use crate::constant::Constant;
 
@@ -11,26 +11,24 @@ use crate::constant::Constant;
 #[unsafe(no_mangle)]
 static FIRST: Constant<u32> = Constant::new(0);
 
-/// A map with an element at index 0. No packet finds none there, which only the verifier does not
-/// know.
-pub trait First<T: 'static> {
-    /// The element.
-    #[inline(always)]
-    fn first_ptr(&'static self) -> Option<*mut T> {
-        let (map, index) = (ptr::from_ref(self), &raw const FIRST);
-        // SAFETY: the address of a map identifies it, and its keys are such numbers.
-        let value = unsafe { bpf_map_lookup_elem(map.cast_mut().cast(), index.cast()) };
-        NonNull::new(value.cast()).map(NonNull::as_ptr)
-    }
-
-    /// The element, which is not written while it is held.
-    #[inline(always)]
-    fn first(&'static self) -> Option<&'static T> {
-        // SAFETY: a live map value of this type.
-        self.first_ptr().map(|value| unsafe { &*value })
-    }
+/// The element at index 0. No packet finds none there, which only the verifier does not know.
+#[inline(always)]
+pub fn first<T, const N: usize, const FLAGS: usize>(
+    map: &'static PerCpuArray<T, N, FLAGS>,
+) -> Option<*mut T> {
+    // SAFETY: its elements are of this type.
+    unsafe { first_of(map) }
 }
 
-impl<T: 'static> First<T> for untyped::Array<T> {}
-
-impl<T: 'static, const N: usize, const FLAGS: usize> First<T> for PerCpuArray<T, N, FLAGS> {}
+/// [`first`] of another map.
+///
+/// # Safety
+///
+/// Its keys are numbers of 32 bits, and its elements are of type `T`.
+#[inline(always)]
+pub unsafe fn first_of<T, Map>(map: &'static Map) -> Option<*mut T> {
+    let (map, index) = (ptr::from_ref(map), &raw const FIRST);
+    // SAFETY: the address of a map identifies it; the rest is the caller's.
+    let value = unsafe { bpf_map_lookup_elem(map.cast_mut().cast(), index.cast()) };
+    NonNull::new(value.cast()).map(NonNull::as_ptr)
+}

@@ -17,7 +17,7 @@ use ratelimit_common::{
     parse::transport::UpperLayer,
 };
 
-use crate::{first::First as _, interruption, maps::FRONT, subprogram::opaque};
+use crate::{first::first, interruption, maps::FRONT, subprogram::opaque};
 
 /// Whether the first buffer of a frame is too short. If programs on a CPU can interrupt each other,
 /// there is no copy, and such a frame counts as truncated.
@@ -47,7 +47,7 @@ pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
 
 subprogram! {
     fn copy_front(context: *mut xdp_md, frame_bytes: u32) {
-        let Some(front) = FRONT.first_ptr() else {
+        let Some(front) = first(&FRONT) else {
             return;
         };
         // A frame that is longer than its first buffer has at least one byte. The mask is for the
@@ -119,7 +119,7 @@ fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
 
 #[inline(always)]
 fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
-    let Some(front) = FRONT.first_ptr() else {
+    let Some(front) = first(&FRONT) else {
         return Cursor::with_frame_bytes(&[], frame_bytes);
     };
     // SAFETY: a live map value, which outlasts the program, with this many copied bytes.

@@ -16,7 +16,7 @@ use ratelimit_common::{
 
 use crate::{
     atomic,
-    first::First as _,
+    first::first,
     frame, headers,
     interface::link_layer,
     interruption,
@@ -97,7 +97,7 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
 #[inline(always)]
 fn destination<A: FamilyMaps>(address: A, now: Instant, settings: Settings) -> u32 {
     let state = state::<A>(now);
-    let policy = listed(address, now, settings, OF_CPU.first_ptr()).destination();
+    let policy = listed(address, now, settings, first(&OF_CPU)).destination();
     let policy = policy.unwrap_or(NO_DESTINATION);
     if lookup_cache::is_kept(now)
         && lookup_cache::is_settled(state)
@@ -133,7 +133,7 @@ fn state_first<A: FamilyMaps>() -> u64 {
 
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
-    let cached = A::LOOKUP_CACHE.first_ptr()?;
+    let cached = first(A::LOOKUP_CACHE)?;
     // SAFETY: the index is below the number of slots, which belong to this CPU: where programs
     // interrupt each other, none comes here.
     Some(unsafe {
@@ -155,7 +155,7 @@ fn address_slot<A: FamilyMaps>(of_cpu: *mut OfCpu, address: A) -> &'static mut C
 
 #[inline(always)]
 fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDestination> {
-    let cached = A::LOOKUP_CACHE.first_ptr()?;
+    let cached = first(A::LOOKUP_CACHE)?;
     // SAFETY: as above.
     unsafe {
         let slots = (&raw mut (*cached).destinations).cast::<CachedDestination>();
@@ -222,7 +222,7 @@ fn keep<A: FamilyMaps>(
 ) {
     if lookup_cache::is_kept(now)
         && lookup_cache::is_settled(state)
-        && let Some(of_cpu) = OF_CPU.first_ptr()
+        && let Some(of_cpu) = first(&OF_CPU)
     {
         *address_slot(of_cpu, address) =
             CachedAddress::new(address, state, generation, answer, now);

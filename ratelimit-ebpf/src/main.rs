@@ -55,7 +55,7 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use first::First as _;
+use first::first;
 use maps::{NEXT, NEXT_FRAGS, Next, OF_CPU};
 use ratelimit_common::{Cursor, DropReason, Verdict, decide};
 use settings::settings;
@@ -91,7 +91,7 @@ fn judge<'a>(
     let settings = settings();
     let inner = headers::inner(context.ctx, settings.generation());
     let settings = interface::settings(settings);
-    let Some(of_cpu) = OF_CPU.first_ptr() else {
+    let Some(of_cpu) = first(&OF_CPU) else {
         // The verifier asks for it: each CPU has one.
         return XDP_PASS;
     };

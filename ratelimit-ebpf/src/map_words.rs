@@ -16,7 +16,7 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    first::First as _,
+    first::first_of,
     interruption, limit_words,
     maps::FamilyMaps,
     maps::{EMPTY_LOG, INSERTED, LOGS, LogWords},
@@ -260,7 +260,8 @@ impl Words for MapLog<'_> {
         if let Some(ring) = self.ring(index) {
             return Some(ring);
         }
-        let empty = EMPTY_LOG.first()?;
+        // SAFETY: an array of such rings, which are never written.
+        let empty = unsafe { &*first_of(&EMPTY_LOG)? };
         // If another CPU inserted it first, that one is found.
         let _ = LOGS.insert(self.0, empty, BPF_NOEXIST.into());
         self.ring(index)

@@ -2,12 +2,12 @@
 
 use ratelimit_common::{Instant, neighbour_discovery};
 
-use crate::{atomic, first::First as _, maps::NEIGHBOUR_DISCOVERY};
+use crate::{atomic, first::first, maps::NEIGHBOUR_DISCOVERY};
 
 subprogram! {
     /// Takes one of the budget; `false` when it is spent.
     pub fn take_neighbour_discovery(at: Instant) -> bool {
-        let Some(word) = NEIGHBOUR_DISCOVERY.first_ptr() else {
+        let Some(word) = first(&NEIGHBOUR_DISCOVERY) else {
             return true;
         };
         // SAFETY: an aligned word of a live map value.

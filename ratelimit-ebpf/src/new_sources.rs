@@ -3,7 +3,7 @@
 use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 
 use crate::{
-    first::First as _,
+    first::first,
     interruption,
     map_words::MapWord,
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
@@ -20,7 +20,7 @@ subprogram! {
 fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
     let budget = NEW_SOURCES.get();
     let taken = NEW_SOURCES_TAKEN.as_ptr().cast::<u64>();
-    let Some(shares) = NEW_SOURCES_SHARES.first_ptr() else {
+    let Some(shares) = first(&NEW_SOURCES_SHARES) else {
         return true;
     };
     if interruption::is_possible() {
@@ -48,9 +48,11 @@ fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
 /// Whether nothing is left of the budget for state of sources.
 #[inline(always)]
 pub fn is_spent(now: Instant, generation: Generation) -> bool {
-    let Some([share, _]) = NEW_SOURCES_SHARES.first().copied() else {
+    let Some(shares) = first(&NEW_SOURCES_SHARES) else {
         return false;
     };
+    // SAFETY: as above, and they are only read.
+    let [share, _] = unsafe { *shares };
     let taken = NEW_SOURCES_TAKEN.as_ptr();
     NEW_SOURCES
         .get()

@@ -9,7 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     constant::Constant,
-    first::First as _,
+    first::first,
     interruption,
     map_words::MapWord,
     maps::{FamilyMaps, OF_CPU},
@@ -83,7 +83,7 @@ pub fn keep_word<A: FamilyMaps>(
 /// Returns the filter in the state of this CPU, which is looked up if necessary.
 #[inline(always)]
 fn filter<A: FamilyMaps>(of_cpu: Option<*mut OfCpu>) -> Option<&'static mut Filter> {
-    let of_cpu = of_cpu.or_else(|| OF_CPU.first_ptr())?;
+    let of_cpu = of_cpu.or_else(|| first(&OF_CPU))?;
     // SAFETY: it belongs to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe { &mut (*of_cpu).sources[A::FAMILY as usize].refused })
 }

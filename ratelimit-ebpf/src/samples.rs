@@ -13,7 +13,7 @@ use ratelimit_common::{
 
 use crate::{
     clock, connection,
-    first::First as _,
+    first::first,
     headers, interface,
     maps::{COUNTDOWN, SAMPLES},
     settings::settings,
@@ -33,7 +33,7 @@ pub fn offer(context: *mut xdp_md, settings: Settings) {
 
 subprogram! {
     fn sample_packet(context: *mut xdp_md) {
-        let Some(countdown) = COUNTDOWN.first_ptr() else {
+        let Some(countdown) = first(&COUNTDOWN) else {
             return;
         };
         // SAFETY: it belongs to this CPU. If programs can interrupt each other, a sample may

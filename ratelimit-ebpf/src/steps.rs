@@ -2,7 +2,7 @@
 
 use ratelimit_common::charge::Steps;
 
-use crate::{first::First as _, interruption::Claimed, maps::STEPS};
+use crate::{first::first, interruption::Claimed, maps::STEPS};
 
 /// The steps of this CPU's current packet. They are not on the stack, which is too small; and the
 /// verifier does not track values in a map.
@@ -12,7 +12,7 @@ impl MapSteps {
     /// The memory of this CPU; `None` while a program that was interrupted has it.
     #[inline(always)]
     pub fn of_this_cpu() -> Option<Self> {
-        let place = STEPS.first_ptr()?;
+        let place = first(&STEPS)?;
         // SAFETY: a live map value.
         unsafe { Claimed::claim(place) }.map(|_| Self(place))
     }

@@ -22,7 +22,7 @@ use ratelimit_common::{
 
 use crate::{
     clock,
-    first::First as _,
+    first::first,
     frame,
     headers::{self, FIXED_HEADERS_MAX},
     interface, listener,
@@ -131,7 +131,7 @@ subprogram! {
 
 subprogram! {
     fn answer_question(context: *mut xdp_md) -> u32 {
-        let Some(of_cpu) = OF_CPU.first_ptr() else {
+        let Some(of_cpu) = first(&OF_CPU) else {
             return XDP_DROP;
         };
         // SAFETY: a live map value of this CPU; no other reference to it exists.
