@@ -7,7 +7,10 @@ use ratelimit_common::{
     Cursor, Instant, Settings,
     challenge::{
         self, Asked, ChallengeState, Counted, Key, Message, On, Rules, Segment, Shared, Verified,
-        answer_limit, query,
+        answer::ListenerCookie,
+        answer_limit,
+        options::{Request, Written},
+        query,
     },
     generation::Generation,
     layout,
@@ -78,6 +81,20 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn cookie(&self, message: &Message) -> u32 {
         answer::hash_cookie(message)
+    }
+
+    #[inline(always)]
+    fn listener_cookie(&self, segment: &Segment<A>) -> Option<ListenerCookie> {
+        let rules = CHALLENGE.get().of(self.generation());
+        if !rules.asks_listeners() {
+            return None;
+        }
+        listener::cookie(self.context, segment.offsets, A::BITS > 32)
+    }
+
+    #[inline(always)]
+    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
+        answer::write_options(self.context, request, now)
     }
 
     #[inline(always)]

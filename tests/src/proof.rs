@@ -1,12 +1,11 @@
 //! The packet by which a source proves itself, as its network stack would send it.
 
 use ratelimit_common::{
-    Cursor, Instant,
+    Address, Cursor, Instant,
     challenge::{
-        Key, Offsets,
-        answer::{self, Cookies, Front, ListenerCookie},
+        ChallengeState, Key,
+        answer::{self, Front},
         cookie::{self, Message},
-        options::{Request, Written},
         query,
     },
     parse::{LinkLayer, ipv6},
@@ -17,17 +16,9 @@ use crate::packet::{ETHERNET_BYTES, RST};
 /// The cookies of a program without a daemon, on a host without listeners.
 struct Unkeyed;
 
-impl Cookies for Unkeyed {
-    fn hash(&self, message: &Message) -> u32 {
+impl<A: Address> ChallengeState<A> for Unkeyed {
+    fn cookie(&self, message: &Message) -> u32 {
         cookie::hash(Key::default(), message)
-    }
-
-    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
-        None
-    }
-
-    fn write_options(&self, _: Request, _: Instant) -> Option<Written> {
-        None
     }
 }
 

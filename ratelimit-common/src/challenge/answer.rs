@@ -7,9 +7,9 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 
 use super::{
-    cookie::{self, Message},
+    ChallengeState, cookie,
     options::{Request, Written},
-    segment::{self, HEADER_BYTES, Header, Offsets, Segment},
+    segment::{self, HEADER_BYTES, Header, Segment},
 };
 use crate::{
     Address, Cursor, Instant, Ipv4, Ipv6,
@@ -27,20 +27,6 @@ mod query;
 
 pub use front::Front;
 pub use query::{sum, write_query};
-
-/// The source of cookies.
-pub trait Cookies {
-    /// The [cookie](cookie::hash) of a message.
-    fn hash(&self, message: &Message) -> u32;
-
-    /// The listener's answer to the SYN at this position. `None` if there is no listener, or it is
-    /// not asked.
-    fn of_listener(&self, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie>;
-
-    /// [Writes](super::options::write) the options of a listener's answer into the frame. `None` if
-    /// it has no room for them.
-    fn write_options(&self, request: Request, now: Instant) -> Option<Written>;
-}
 
 /// A cookie of a listener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -156,7 +142,7 @@ pub fn write<'a>(
     front: &Front<'_>,
     link_layer: LinkLayer,
     walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
-    cookies: &impl Cookies,
+    state: &(impl ChallengeState<Ipv4> + ChallengeState<Ipv6>),
     now: Instant,
 ) -> Option<u16> {
     let mut cursor = frame;
@@ -164,12 +150,12 @@ pub fn write<'a>(
         Ok(Payload::Ipv4) => {
             let start = cursor.offset();
             let upper = ipv4::flow(&mut cursor)?.upper;
-            write_ipv4(start, (frame, front), link_layer, upper, cookies, now)?
+            write_ipv4(start, (frame, front), link_layer, upper, state, now)?
         }
         Ok(Payload::Ipv6) => {
             let start = cursor.offset();
             let upper = ipv6::flow(&mut cursor, walk)?.upper;
-            write_ipv6(start, (frame, front), link_layer, upper, cookies, now)?
+            write_ipv6(start, (frame, front), link_layer, upper, state, now)?
         }
         Ok(Payload::Other) | Err(_) => return None,
     };
@@ -194,12 +180,12 @@ fn write_ipv4(
     (frame, front): (Cursor<'_>, &Front<'_>),
     link_layer: LinkLayer,
     upper: UpperLayer,
-    cookies: &impl Cookies,
+    state: &impl ChallengeState<Ipv4>,
     now: Instant,
 ) -> Option<u16> {
     let question = segment::segment::<Ipv4>(frame, link_layer, upper).filter(Segment::is_whole)?;
     let options = start.wrapping_add(IPV4_BYTES);
-    let said = said(&question, false, options, cookies, now)?;
+    let said = said(&question, options, state, now)?;
     front.put(start, &ipv4(&question, &said))?;
     Some(options.wrapping_add(said.options.bytes))
 }
@@ -210,12 +196,12 @@ fn write_ipv6(
     (frame, front): (Cursor<'_>, &Front<'_>),
     link_layer: LinkLayer,
     upper: UpperLayer,
-    cookies: &impl Cookies,
+    state: &impl ChallengeState<Ipv6>,
     now: Instant,
 ) -> Option<u16> {
     let question = segment::segment::<Ipv6>(frame, link_layer, upper).filter(Segment::is_whole)?;
     let options = start.wrapping_add(IPV6_BYTES);
-    let said = said(&question, true, options, cookies, now)?;
+    let said = said(&question, options, state, now)?;
     front.put(start, &ipv6(&question, &said))?;
     Some(options.wrapping_add(said.options.bytes))
 }
@@ -226,20 +212,19 @@ fn write_ipv6(
 #[inline(always)]
 fn said<A: Address>(
     question: &Segment<A>,
-    is_ipv6: bool,
     options: u16,
-    cookies: &impl Cookies,
+    state: &impl ChallengeState<A>,
     now: Instant,
 ) -> Option<Said> {
-    let Some(cookie) = cookies.of_listener(question.offsets, is_ipv6) else {
+    let Some(cookie) = state.listener_cookie(question) else {
         return Some(Said {
             sequence: 0,
-            acknowledgement: cookies.hash(&cookie::message(&question.connection, now)),
+            acknowledgement: state.cookie(&cookie::message(&question.connection, now)),
             window: 0,
             options: Written::default(),
         });
     };
-    let segment_bytes_max = if is_ipv6 {
+    let segment_bytes_max = if A::BITS > 32 {
         SEGMENT_BYTES_MAX_V6
     } else {
         SEGMENT_BYTES_MAX_V4
@@ -254,7 +239,7 @@ fn said<A: Address>(
         sequence: cookie.sequence,
         acknowledgement: question.sequence.wrapping_add(1),
         window: WINDOW,
-        options: cookies.write_options(request, now)?,
+        options: state.write_options(request, now)?,
     })
 }
 

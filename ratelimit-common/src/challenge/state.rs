@@ -1,6 +1,11 @@
 //! The environment of the challenge.
 
-use super::{Asked, Counted, Rules, Segment, Shared, Verified, cookie::Message};
+use super::{
+    Asked, Counted, Rules, Segment, Shared, Verified,
+    answer::ListenerCookie,
+    cookie::Message,
+    options::{Request, Written},
+};
 use crate::{Address, Instant};
 
 /// The state of the challenge for sources of one family. Tables without a challenge have no rules,
@@ -16,6 +21,19 @@ pub trait ChallengeState<A: Address> {
     #[inline(always)]
     fn cookie(&self, _: &Message) -> u32 {
         0
+    }
+
+    /// The answer of its listener to a SYN. `None` if there is no listener, or it is not asked.
+    #[inline(always)]
+    fn listener_cookie(&self, _: &Segment<A>) -> Option<ListenerCookie> {
+        None
+    }
+
+    /// [Writes](super::options::write) the options of a listener's answer into the frame. `None` if
+    /// it has no room for them.
+    #[inline(always)]
+    fn write_options(&self, _: Request, _now: Instant) -> Option<Written> {
+        None
     }
 
     /// Whether a segment acknowledges a cookie of a listener on this host.

@@ -11,8 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Cursor, Instant,
     challenge::{
-        Offsets,
-        answer::{self, Cookies, Front, ListenerCookie},
+        answer::{self, Front},
         cookie::{self, Message},
         options::{self, Kind, Request, Written},
         query,
@@ -20,12 +19,13 @@ use ratelimit_common::{
     parse::transport::OFFSET_MAX,
 };
 
+use super::MapChallenge;
 use crate::{
     clock,
     first::first,
     frame,
     headers::{self, FIXED_HEADERS_MAX},
-    interface, listener,
+    interface,
     maps::{CHALLENGE, OF_CPU},
     settings::settings,
 };
@@ -40,33 +40,9 @@ pub fn answer(context: *mut xdp_md) -> u32 {
     answer_query(context)
 }
 
-/// The cookies for the packet of a context.
-struct KernelCookies(*mut xdp_md);
-
-impl Cookies for KernelCookies {
-    #[inline(always)]
-    fn hash(&self, message: &Message) -> u32 {
-        hash_cookie(message)
-    }
-
-    #[inline(always)]
-    fn of_listener(&self, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
-        let rules = CHALLENGE.get().of(settings().generation());
-        if !rules.asks_listeners() {
-            return None;
-        }
-        listener::cookie(self.0, offsets, is_ipv6)
-    }
-
-    #[inline(always)]
-    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
-        write_options(self.0, request, now)
-    }
-}
-
 subprogram! {
     /// [`options::write`] into the frame of `context`.
-    fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
+    pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
         let request = Request {
             from: request.from & OFFSET_MAX,
             ..request
@@ -134,8 +110,11 @@ subprogram! {
         let Some(of_cpu) = first(&OF_CPU) else {
             return XDP_DROP;
         };
+        let settings = settings();
         // SAFETY: a live map value of this CPU; no other reference to it exists.
-        let now = unsafe { clock::now(settings(), of_cpu) };
+        let now = unsafe { clock::now(settings, of_cpu) };
+        // SAFETY: it was found in the map.
+        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
         let packet = XdpContext::new(context);
         let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
         let frame = frame::whole(&packet);
@@ -147,7 +126,7 @@ subprogram! {
             &front,
             interface::link_layer(),
             walk,
-            &KernelCookies(context),
+            &state,
             now,
         );
         match written {

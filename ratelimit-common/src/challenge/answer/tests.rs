@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::challenge::{
-    Key,
+    Key, Message,
     options::{self, ListenerOptions, SynOptions},
 };
 use crate::parse::ipv6::walk;
@@ -298,17 +298,9 @@ fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
 /// The cookies of a key, without a listener.
 struct Keyed(Key);
 
-impl Cookies for Keyed {
-    fn hash(&self, message: &Message) -> u32 {
+impl<A: Address> ChallengeState<A> for Keyed {
+    fn cookie(&self, message: &Message) -> u32 {
         cookie::hash(self.0, message)
-    }
-
-    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
-        None
-    }
-
-    fn write_options(&self, _: Request, _: Instant) -> Option<Written> {
-        Some(Written::default())
     }
 }
 
@@ -321,12 +313,8 @@ struct Keeping<'a>(
     &'a Front<'a>,
 );
 
-impl Cookies for Keeping<'_> {
-    fn hash(&self, _: &Message) -> u32 {
-        0
-    }
-
-    fn of_listener(&self, _: Offsets, _: bool) -> Option<ListenerCookie> {
+impl<A: Address> ChallengeState<A> for Keeping<'_> {
+    fn listener_cookie(&self, _: &Segment<A>) -> Option<ListenerCookie> {
         Some(self.0)
     }
 
