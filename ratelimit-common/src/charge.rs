@@ -7,7 +7,7 @@ pub mod words;
 
 pub use self::{
     outcome::{Outcome, Refusal},
-    steps::{Step, Steps, charge_words},
+    steps::{Step, Steps, charge_steps, charge_words},
     two::charge_two,
     words::{
         Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word,

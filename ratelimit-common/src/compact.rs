@@ -41,13 +41,11 @@
 //! refused ([`DropReason::NoState`]) if there is none. That is no strike, since another source may
 //! have used it.
 
-mod policy;
 pub mod region;
 mod set;
 mod tag;
 
 pub use self::{
-    policy::{Table, charge_all},
     region::Region,
     set::{SLOTS, Set, Slot, Slots, find, least},
     tag::Mix,

@@ -1,11 +1,9 @@
 //! The `compact` store, in BPF arrays that user space can map into its memory.
 
-use core::marker::PhantomData;
-
 use ratelimit_common::{
     Arrival, DropReason, Instant, Limit, Policy, SourceKey,
-    charge::{self, Outcome, Words},
-    compact::{self, Claim, Mix, SLOTS, Set, Slots, Table},
+    charge::{self, Outcome, Step, Words},
+    compact::{self, Claim, Mix, SLOTS, Set, Slots},
     features::{self, Feature},
     new_sources::Newcomer,
     source::LogKey,
@@ -93,43 +91,30 @@ fn find(set: &MapSet, tag: u64, at: Instant) -> usize {
     without_bounds(compact::find(set, tag) as u64, at) as usize
 }
 
-/// The table of a family.
-pub struct MapTable<A>(PhantomData<A>);
+/// The set in which the source with this tag has its slot of a limit.
+#[inline(always)]
+fn set<A: FamilyMaps>(limit: &Limit, tag: u64) -> Option<MapSet> {
+    let set = A::COMPACT.get_ptr_mut(limit.region().set_of(tag));
+    set.map(MapSet)
+}
 
-impl<A: FamilyMaps> Table for MapTable<A> {
-    type Set = MapSet;
-
-    #[inline(always)]
-    fn set(&self, limit: &Limit, tag: u64) -> Option<MapSet> {
-        A::COMPACT
-            .get_ptr_mut(limit.region().set_of(tag))
-            .map(MapSet)
-    }
-
-    #[inline(always)]
-    fn find(&self, set: &MapSet, tag: u64, at: Instant) -> usize {
-        find(set, tag, at)
-    }
-
-    #[inline(always)]
-    fn count_new(&self) {
+/// The word of a source without a slot, which gets one; else why not.
+#[inline(always)]
+fn claim<A: FamilyMaps>(
+    limit: &Limit,
+    set: MapSet,
+    tag: u64,
+    at: Instant,
+    cost: u64,
+) -> Result<MapWord, Outcome> {
+    let claim = place_new(limit, set, tag, at, cost);
+    if claim.is_new {
         count_inserted(A::FAMILY);
     }
-
-    #[inline(always)]
-    fn check_new(&self, set: &MapSet, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        check_new(limit, *set, at, cost)
+    if claim.outcome.is_refused() {
+        return Err(claim.outcome);
     }
-
-    #[inline(always)]
-    fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
-        place_new(limit, *set, tag, at, cost)
-    }
-
-    #[inline(always)]
-    fn charge(&self, set: &MapSet, slot: usize, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-        limit_words::charge_word(limit, set.word_at(slot), at, cost)
-    }
+    Ok(set.word_at(claim.slot))
 }
 
 subprogram! {
@@ -146,9 +131,8 @@ subprogram! {
     fn charge_slot_words[charge_slot_words_v4, charge_slot_words_v6]<A>(
         tag: u64, policy: &Policy; arrival
     ) -> Outcome {
-        let table = MapTable(PhantomData::<A>);
         let own = |_, limit: &Limit| {
-            let set = table.set(limit, tag)?;
+            let set = set::<A>(limit, tag)?;
             let slot = find(&set, tag, arrival.at);
             (slot < SLOTS).then(|| set.word_at(slot))
         };
@@ -158,7 +142,38 @@ subprogram! {
         let Some(mut steps) = MapSteps::of_this_cpu() else {
             return Outcome::refused(DropReason::Contended, 0);
         };
-        compact::charge_all(policy, &table, tag, steps.get(), arrival)
+        let at = arrival.at;
+        let check = |limit: &Limit, _, cost| {
+            let set = set::<A>(limit, tag).ok_or(NO_STATE)?;
+            let slot = find(&set, tag, at);
+            if slot < SLOTS {
+                let step = Step::plan(limit, arrival, cost, set.word(slot), slot as u64);
+                return step.ok_or(Outcome::LIMITED);
+            }
+            let outcome = check_new(limit, set, at, cost);
+            if outcome.is_refused() {
+                return Err(outcome);
+            }
+            Ok(Step::at(SLOTS as u64))
+        };
+        let charge = |limit: &Limit, _, cost, step: Step| {
+            let Some(set) = set::<A>(limit, tag) else {
+                return NO_STATE;
+            };
+            let slot = step.slot as usize;
+            let word = if slot & SLOTS != 0 {
+                claim::<A>(limit, set, tag, at, cost)
+            } else if set.exchange_word(slot, step.word, step.next).is_ok() {
+                return Outcome::PASSED;
+            } else {
+                Ok(set.word_at(slot))
+            };
+            match word {
+                Ok(word) => limit_words::charge_word(limit, word, at, cost),
+                Err(refused) => refused,
+            }
+        };
+        charge::charge_steps(|index| policy.limit(index), check, charge, steps.get(), arrival)
     }
 }
 
@@ -237,7 +252,7 @@ impl<'a, A: FamilyMaps> CompactWords<'a, A> {
     /// The set in which the source has its slot of `limit`.
     #[inline(always)]
     fn set(&self, limit: &Limit) -> Option<MapSet> {
-        MapTable(PhantomData::<A>).set(limit, self.tag)
+        set::<A>(limit, self.tag)
     }
 
     /// Whether the source has its slot of `limit`.
@@ -260,14 +275,7 @@ impl<'a, A: FamilyMaps> CompactWords<'a, A> {
         if slot < SLOTS {
             return Ok(set.word_at(slot));
         }
-        let place = place_new(limit, set, self.tag, at, cost);
-        if place.is_new {
-            count_inserted(A::FAMILY);
-        }
-        if place.outcome.is_refused() {
-            return Err(place.outcome);
-        }
-        Ok(set.word_at(place.slot))
+        claim::<A>(limit, set, self.tag, at, cost)
     }
 }
 

@@ -58,34 +58,56 @@ pub fn charge_words(
     steps: &mut Steps,
     arrival: &Arrival,
 ) -> Outcome {
+    let check = |limit: &Limit, index, cost| {
+        Step::plan(limit, arrival, cost, words.load(index), 0).ok_or(Outcome::LIMITED)
+    };
+    let charge = |limit: &Limit, index, cost, step: Step| {
+        if words.compare_exchange(index, step.word, step.next).is_ok() {
+            Outcome::PASSED
+        } else {
+            words.charge(limit, index, arrival.at, cost)
+        }
+    };
+    let limit_at = |index| limit_at(policy, words, index);
+    charge_steps(limit_at, check, charge, steps, arrival)
+}
+
+/// Charges a packet to the limits that count it, if all have room: `check` works out their steps,
+/// which are kept in `steps`, and then `charge` takes them. The outcomes of both do not name the
+/// limit.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "the index is masked")]
+pub fn charge_steps<'a>(
+    limit_at: impl Fn(usize) -> Option<&'a Limit>,
+    check: impl Fn(&Limit, usize, u64) -> Result<Step, Outcome>,
+    charge: impl Fn(&Limit, usize, u64, Step) -> Outcome,
+    steps: &mut Steps,
+    arrival: &Arrival,
+) -> Outcome {
     // A compiler that knew where to begin would write the loops out, with a stack for each of their
     // turns.
-    let first = hint::black_box(0);
-    for index in first..LIMITS_MAX {
-        let Some(limit) = limit_at(policy, words, index) else {
+    for index in hint::black_box(0)..LIMITS_MAX {
+        let Some(limit) = limit_at(index) else {
             break;
         };
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let Some(step) = Step::plan(limit, arrival, cost, words.load(index), 0) else {
-            return Outcome::LIMITED.at(index);
-        };
-        steps[index & (LIMITS_MAX - 1)] = step;
+        match check(limit, index, cost) {
+            Ok(step) => steps[index & (LIMITS_MAX - 1)] = step,
+            Err(outcome) => return outcome.at(index),
+        }
     }
-    for index in first..LIMITS_MAX {
-        let Some(limit) = limit_at(policy, words, index) else {
+    for index in hint::black_box(0)..LIMITS_MAX {
+        let Some(limit) = limit_at(index) else {
             break;
         };
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let step = steps[index & (LIMITS_MAX - 1)];
-        if words.compare_exchange(index, step.word, step.next).is_err() {
-            let outcome = words.charge(limit, index, arrival.at, cost);
-            if outcome.is_refused() {
-                return outcome.at(index);
-            }
+        let outcome = charge(limit, index, cost, steps[index & (LIMITS_MAX - 1)]);
+        if outcome.is_refused() {
+            return outcome.at(index);
         }
     }
     Outcome::PASSED
