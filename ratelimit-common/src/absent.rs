@@ -1,15 +1,14 @@
 //! State that a test does not have: a value of this type cannot exist.
 
 use crate::{
-    Policy,
-    algorithm::sliding_log::Ring,
+    AtomicWords, Policy,
     charge::Words,
     node::{PooledLimits, Share},
 };
 
 pub enum Absent {}
 
-impl Ring for Absent {
+impl AtomicWords for Absent {
     fn load(&self, _: u32) -> u64 {
         match *self {}
     }

@@ -20,7 +20,7 @@ use core::num::NonZeroU32;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Instant, algorithm::sliding_log::Ring, compare_and_swap::ATTEMPTS};
+use crate::{AtomicWords, Instant, compare_and_swap::ATTEMPTS};
 
 /// The words of the ring.
 pub const SLOTS: u32 = 1 << SLOT_BITS;
@@ -102,13 +102,18 @@ impl BanBudget {
 
     /// Takes one ban at `now`; `false` when there is none left.
     #[inline(always)]
-    pub fn take(&self, slots: &impl Ring, now: Instant) -> bool {
+    pub fn take(&self, slots: &impl AtomicWords, now: Instant) -> bool {
         self.take_with(slots, now, |slot| taken(slots, slot))
     }
 
     /// [`take`](Self::take), with the code of [`taken`] wherever it is kept.
     #[inline(always)]
-    pub fn take_with(&self, slots: &impl Ring, now: Instant, taken: impl Fn(Slot) -> u64) -> bool {
+    pub fn take_with(
+        &self,
+        slots: &impl AtomicWords,
+        now: Instant,
+        taken: impl Fn(Slot) -> u64,
+    ) -> bool {
         let slot = Slot::of(now);
         for _ in 0..ATTEMPTS {
             let own = slots.load(slot.index());
@@ -132,7 +137,7 @@ impl BanBudget {
 /// there can be where others were made so much later that their slots may have taken the place of
 /// these.
 #[inline(always)]
-pub fn taken(slots: &impl Ring, slot: Slot) -> u64 {
+pub fn taken(slots: &impl AtomicWords, slot: Slot) -> u64 {
     let (mut taken, mut last) = (0u64, 0);
     for index in 0..SLOTS {
         let word = slots.load(index);
@@ -173,7 +178,7 @@ impl Slot {
 
     /// Returns the ban to the slot. It stays taken if other CPUs win every attempt.
     #[inline(always)]
-    fn give_back(self, slots: &impl Ring) {
+    fn give_back(self, slots: &impl AtomicWords) {
         let empty = self.0.wrapping_shl(NUMBER_SHIFT);
         for _ in 0..ATTEMPTS {
             let word = slots.load(self.index());
@@ -326,7 +331,7 @@ mod tests {
     #[derive(Default)]
     struct Words([AtomicU64; SLOTS as usize]);
 
-    impl Ring for &Words {
+    impl AtomicWords for &Words {
         fn load(&self, index: u32) -> u64 {
             self.0[index as usize].load(SeqCst)
         }
@@ -341,7 +346,7 @@ mod tests {
     /// Another CPU takes one in the next slot, before the first that is taken here.
     struct Rival(Words);
 
-    impl Ring for &Rival {
+    impl AtomicWords for &Rival {
         fn load(&self, index: u32) -> u64 {
             (&self.0).load(index)
         }

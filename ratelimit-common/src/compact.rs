@@ -47,12 +47,12 @@ mod tag;
 
 pub use self::{
     region::Region,
-    set::{SLOTS, Set, Slot, Slots, find, least},
+    set::{SLOTS, Set, Slot, WORDS, find, least, tag_at, word_at},
     tag::Mix,
 };
 
 use crate::{
-    DropReason, Instant, Limit,
+    AtomicWords, DropReason, Instant, Limit,
     charge::{self, Outcome},
 };
 
@@ -70,38 +70,48 @@ pub struct Claim {
 /// Whether a limit has room for `cost` of the source with this tag, given the slots of its set.
 /// Charges nothing.
 #[inline(always)]
-pub fn check(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+pub fn check(set: &impl AtomicWords, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Outcome {
     let slot = set::find(set, tag);
     if slot == SLOTS {
-        return check_new(set, limit, at, cost);
+        return check_new(set, least_of(set, limit, at), limit, at, cost);
     }
-    charge::check_word(limit, set.word(slot), at, cost)
+    charge::check_word(limit, set.load(word_at(slot)), at, cost)
 }
 
-/// Whether a limit has room for `cost` of a source without a slot.
+/// The slot with the [least] debt to a limit.
 #[inline(always)]
-pub fn check_new(set: &impl Slots, limit: &Limit, at: Instant, cost: u64) -> Outcome {
-    let algorithm = limit.algorithm();
-    let slot = set.least(algorithm.debt_origin(at));
-    fits(limit, algorithm.taken_over(set.word(slot), at), at, cost)
+pub fn least_of(set: &impl AtomicWords, limit: &Limit, at: Instant) -> usize {
+    least(set, limit.algorithm().debt_origin(at))
+}
+
+/// Whether a limit has room for `cost` of a source without a slot, which would get `least`.
+#[inline(always)]
+pub fn check_new(
+    set: &impl AtomicWords,
+    least: usize,
+    limit: &Limit,
+    at: Instant,
+    cost: u64,
+) -> Outcome {
+    let word = set.load(word_at(least));
+    fits(limit, limit.algorithm().taken_over(word, at), at, cost)
 }
 
 /// The word that would judge a packet of the source with this tag.
-pub fn word_for(set: &impl Slots, tag: u64, limit: &Limit, at: Instant) -> u64 {
+pub fn word_for(set: &impl AtomicWords, tag: u64, limit: &Limit, at: Instant) -> u64 {
     let slot = set::find(set, tag);
     if slot < SLOTS {
-        return set.word(slot);
+        return set.load(word_at(slot));
     }
-    let algorithm = limit.algorithm();
-    let slot = set::least(set, algorithm.debt_origin(at));
-    algorithm.taken_over(set.word(slot), at)
+    let word = set.load(word_at(least_of(set, limit, at)));
+    limit.algorithm().taken_over(word, at)
 }
 
 /// Charges `cost` to the source with this tag, given the slots of its set, and returns whether it
 /// has claimed a slot.
 #[inline(always)]
 pub fn charge(
-    set: &impl Slots,
+    set: &impl AtomicWords,
     tag: u64,
     limit: &Limit,
     at: Instant,
@@ -109,7 +119,7 @@ pub fn charge(
 ) -> (Outcome, bool) {
     let found = set::find(set, tag);
     let claim = if found == SLOTS {
-        place_new(set, tag, limit, at, cost)
+        place_new(set, least_of(set, limit, at), tag, limit, at, cost)
     } else {
         Claim {
             slot: found,
@@ -121,20 +131,26 @@ pub fn charge(
         return (claim.outcome, claim.is_new);
     }
     let algorithm = limit.algorithm();
-    let exchange = |current, new| set.exchange_word(claim.slot, current, new);
+    let index = word_at(claim.slot);
+    let exchange = |current, new| set.compare_exchange(index, current, new);
     let step = |word| algorithm.step(word, at, cost);
-    let outcome = charge::step_word(set.word(claim.slot), exchange, step);
+    let outcome = charge::step_word(set.load(index), exchange, step);
     (outcome, claim.is_new)
 }
 
-/// Claims a slot, with its word, for a source without one, if that leaves room for `cost`, which is
-/// not charged yet.
+/// Claims the slot `least`, with its word, for a source without one, if that leaves room for
+/// `cost`, which is not charged yet.
 #[inline(always)]
-pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Claim {
-    let algorithm = limit.algorithm();
-    let least = set.least(algorithm.debt_origin(at));
-    let (before, word) = (set.tag(least), set.word(least));
-    let taken_over = algorithm.taken_over(word, at);
+pub fn place_new(
+    set: &impl AtomicWords,
+    least: usize,
+    tag: u64,
+    limit: &Limit,
+    at: Instant,
+    cost: u64,
+) -> Claim {
+    let (before, word) = (set.load(tag_at(least)), set.load(word_at(least)));
+    let taken_over = limit.algorithm().taken_over(word, at);
     let mut claim = Claim {
         slot: least,
         is_new: false,
@@ -145,9 +161,9 @@ pub fn place_new(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u
     }
     if taken_over != word {
         // Another CPU can only have increased the word.
-        let _ = set.exchange_word(least, word, taken_over);
+        let _ = set.compare_exchange(word_at(least), word, taken_over);
     }
-    claim.is_new = before != tag && set.exchange_tag(least, before, tag).is_ok();
+    claim.is_new = before != tag && set.compare_exchange(tag_at(least), before, tag).is_ok();
     // Another CPU may have claimed a slot for the same source, or this one for another.
     let found = set::find(set, tag);
     if found < SLOTS {

@@ -31,6 +31,7 @@ pub mod address;
 pub mod aggregate;
 pub mod algorithm;
 pub mod arrival;
+pub mod atomic_words;
 pub mod ban_budget;
 pub mod bits;
 pub mod capture;
@@ -78,6 +79,7 @@ pub mod verdict;
 
 pub use address::{Address, Family, Ipv4, Ipv6};
 pub use arrival::Arrival;
+pub use atomic_words::AtomicWords;
 pub use ban_budget::{BanBudget, BanBudgets, Verification};
 pub use class::ClassSet;
 pub use cursor::Cursor;

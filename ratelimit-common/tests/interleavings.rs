@@ -20,11 +20,11 @@ use loom::{
     thread,
 };
 use ratelimit_common::{
-    Arrival, DropReason, Instant, Limit, Policy, Settings, Unit,
-    algorithm::{FixedWindow, sliding_log::Ring},
+    Arrival, AtomicWords, DropReason, Instant, Limit, Policy, Settings, Unit,
+    algorithm::FixedWindow,
     charge::{self, Outcome, Words},
     class::ClassSet,
-    compact::{self, SLOTS, Slots},
+    compact::{self, SLOTS, WORDS, tag_at, word_at},
 };
 
 const NOW: Instant = Instant::from_nanos(1 << 40);
@@ -131,12 +131,13 @@ fn newcomers<W: Word>(used_before: u64, tags: [u64; 2]) {
     for slot in 0..used_before.min(1) * SLOTS as u64 {
         let word = limit.algorithm().step(0, NOW, used_before).unwrap();
         let slot = usize::try_from(slot).unwrap();
-        set.exchange_tag(slot, 0, 100 + slot as u64).unwrap();
-        set.exchange_word(slot, 0, word).unwrap();
+        set.compare_exchange(tag_at(slot), 0, 100 + slot as u64)
+            .unwrap();
+        set.compare_exchange(word_at(slot), 0, word).unwrap();
     }
     let counts = |set: &Set<W>| {
         (0..SLOTS)
-            .map(|slot| used(LIMIT, set.word(slot)))
+            .map(|slot| used(LIMIT, set.load(word_at(slot))))
             .sum::<u64>()
     };
     let before = counts(&set);
@@ -156,13 +157,15 @@ fn newcomers<W: Word>(used_before: u64, tags: [u64; 2]) {
         }
     });
     assert_eq!(counts(&set) - before, admitted, "counts");
-    assert!((0..SLOTS).all(|slot| used(LIMIT, set.word(slot)) <= LIMIT));
+    assert!((0..SLOTS).all(|slot| used(LIMIT, set.load(word_at(slot))) <= LIMIT));
     if tags[0] == tags[1] {
-        let slots = (0..SLOTS).filter(|slot| set.tag(*slot) == tags[0]).count();
+        let slots = (0..SLOTS)
+            .filter(|slot| set.load(tag_at(*slot)) == tags[0])
+            .count();
         assert!((1..=2).contains(&slots), "{slots} slots");
         let found = compact::find(&*set, tags[0]);
         assert!(
-            used(LIMIT, set.word(found)) > used_before,
+            used(LIMIT, set.load(word_at(found))) > used_before,
             "the first slot counts"
         );
     }
@@ -269,7 +272,7 @@ impl Word for Stored {
 /// There are no sliding logs.
 enum NoRing {}
 
-impl Ring for NoRing {
+impl AtomicWords for NoRing {
     fn load(&self, _: u32) -> u64 {
         match *self {}
     }
@@ -295,24 +298,16 @@ impl<W: Word> Words for Shared<W> {
     }
 }
 
-/// The slots of a set.
+/// The words of a set.
 #[derive(Default)]
-struct Set<W>([(W, W); SLOTS]);
+struct Set<W>([W; WORDS]);
 
-impl<W: Word> Slots for Set<W> {
-    fn tag(&self, slot: usize) -> u64 {
-        self.0[slot].0.load()
+impl<W: Word> AtomicWords for Set<W> {
+    fn load(&self, index: u32) -> u64 {
+        self.0[index as usize].load()
     }
 
-    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        self.0[slot].0.exchange(current, new)
-    }
-
-    fn word(&self, slot: usize) -> u64 {
-        self.0[slot].1.load()
-    }
-
-    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        self.0[slot].1.exchange(current, new)
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        self.0[index as usize].exchange(current, new)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use ratelimit_common::algorithm::sliding_log::Ring;
+use ratelimit_common::AtomicWords;
 
 /// Borrowed words.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicRing<'a>(pub &'a [AtomicU64]);
 
-impl Ring for AtomicRing<'_> {
+impl AtomicWords for AtomicRing<'_> {
     fn load(&self, index: u32) -> u64 {
         let word = self.0.get(index as usize);
         word.map_or(0, |word| word.load(SeqCst))

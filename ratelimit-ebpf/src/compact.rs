@@ -1,9 +1,9 @@
 //! The `compact` store, in BPF arrays that user space can map into its memory.
 
 use ratelimit_common::{
-    Arrival, DropReason, Instant, Limit, Policy, SourceKey,
+    Arrival, AtomicWords, DropReason, Instant, Limit, Policy, SourceKey,
     charge::{self, Outcome, Step, Words},
-    compact::{self, Claim, Mix, SLOTS, Set, Slots},
+    compact::{self, Claim, Mix, SLOTS, Set, WORDS, word_at},
     features::{self, Feature},
     new_sources::Newcomer,
     source::LogKey,
@@ -38,54 +38,41 @@ pub fn is_used() -> bool {
 pub struct MapSet(pub *mut Set);
 
 impl MapSet {
+    /// The address of the word at `index`.
     #[inline(always)]
-    fn slot(self, slot: usize) -> *mut compact::Slot {
+    fn word(self, index: u32) -> *mut u64 {
         // SAFETY: the set is a live map value, and the mask keeps the index within it.
-        unsafe { self.0.cast::<compact::Slot>().add(slot & (SLOTS - 1)) }
+        unsafe { self.0.cast::<u64>().add(index as usize & (WORDS - 1)) }
     }
-}
 
-impl MapSet {
     /// The address of a slot's word.
     #[inline(always)]
     fn word_at(self, slot: usize) -> MapWord {
-        // SAFETY: as above.
-        MapWord(unsafe { &raw mut (*self.slot(slot)).word })
+        MapWord(self.word(word_at(slot)))
     }
 }
 
-impl Slots for MapSet {
+impl AtomicWords for MapSet {
     #[inline(always)]
-    fn tag(&self, slot: usize) -> u64 {
+    fn load(&self, index: u32) -> u64 {
         // SAFETY: an aligned word of a live map value.
-        unsafe { atomic::load(&raw const (*self.slot(slot)).tag) }
+        unsafe { atomic::load(self.word(index)) }
     }
 
     #[inline(always)]
-    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
         // SAFETY: as above.
-        unsafe { atomic::compare_exchange(&raw mut (*self.slot(slot)).tag, current, new) }
-    }
-
-    #[inline(always)]
-    fn word(&self, slot: usize) -> u64 {
-        // SAFETY: as above.
-        unsafe { atomic::load(&raw const (*self.slot(slot)).word) }
-    }
-
-    #[inline(always)]
-    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        // SAFETY: as above.
-        unsafe { atomic::compare_exchange(&raw mut (*self.slot(slot)).word, current, new) }
-    }
-
-    #[inline(always)]
-    fn least(&self, origin: u64) -> usize {
-        let least = compact::least(self, origin);
-        without_bounds(least as u64, Instant::from_nanos(origin)) as usize
+        unsafe { atomic::compare_exchange(self.word(index), current, new) }
     }
 }
 
+/// [`compact::least_of`], in a way that the verifier continues once, instead of once per slot.
+#[inline(always)]
+fn least(set: &MapSet, limit: &Limit, at: Instant) -> usize {
+    without_bounds(compact::least_of(set, limit, at) as u64, at) as usize
+}
+
+/// [`compact::find`] likewise.
 #[inline(always)]
 fn find(set: &MapSet, tag: u64, at: Instant) -> usize {
     without_bounds(compact::find(set, tag) as u64, at) as usize
@@ -147,7 +134,7 @@ subprogram! {
             let set = set::<A>(limit, tag).ok_or(NO_STATE)?;
             let slot = find(&set, tag, at);
             if slot < SLOTS {
-                let step = Step::plan(limit, arrival, cost, set.word(slot), slot as u64);
+                let step = Step::plan(limit, arrival, cost, set.load(word_at(slot)), slot as u64);
                 return step.ok_or(Outcome::LIMITED);
             }
             let outcome = check_new(limit, set, at, cost);
@@ -163,7 +150,7 @@ subprogram! {
             let slot = step.slot as usize;
             let word = if slot & SLOTS != 0 {
                 claim::<A>(limit, set, tag, at, cost)
-            } else if set.exchange_word(slot, step.word, step.next).is_ok() {
+            } else if set.compare_exchange(word_at(slot), step.word, step.next).is_ok() {
                 return Outcome::PASSED;
             } else {
                 Ok(set.word_at(slot))
@@ -180,14 +167,14 @@ subprogram! {
 subprogram! {
     /// [`compact::check_new`].
     fn check_new(limit: &Limit, set: MapSet, at: Instant, cost: u64) -> Outcome {
-        compact::check_new(&set, limit, at, cost)
+        compact::check_new(&set, least(&set, limit, at), limit, at, cost)
     }
 }
 
 subprogram! {
     /// [`compact::place_new`].
     fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
-        compact::place_new(&set, tag, limit, at, cost)
+        compact::place_new(&set, least(&set, limit, at), tag, limit, at, cost)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Bans that policies make: they lie in maps of their own until user space adopts them.
 
 use ratelimit_common::{
-    Address, Detected, Instant, Verification,
-    algorithm::sliding_log::Ring,
+    Address, AtomicWords, Detected, Instant, Verification,
     ban_budget::{self, SLOTS, Slot},
     detected::{BanResult, Filter},
     event::BanEvent,
@@ -76,7 +75,7 @@ impl BanRing {
     }
 }
 
-impl Ring for BanRing {
+impl AtomicWords for BanRing {
     #[inline(always)]
     fn load(&self, index: u32) -> u64 {
         // SAFETY: an aligned word of a live map value.

@@ -4,9 +4,7 @@ use core::hint::cold_path;
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
-    algorithm::sliding_log::Ring,
-    bits,
+    Arrival, AtomicWords, Family, Instant, Limit, Policy, Record, SourceKey, bits,
     charge::{Outcome, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
@@ -283,7 +281,7 @@ impl MapRing {
     }
 }
 
-impl Ring for MapRing {
+impl AtomicWords for MapRing {
     #[inline(always)]
     fn times(&self) -> u32 {
         LOG_WORDS.get().wrapping_sub(1)

@@ -23,7 +23,7 @@ use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::ParameterError;
-use crate::{Instant, compare_and_swap::ATTEMPTS};
+use crate::{AtomicWords, Instant, compare_and_swap::ATTEMPTS};
 
 /// The largest amount.
 pub const TIMES_MAX: u32 = 1 << INDEX_BITS;
@@ -53,25 +53,6 @@ pub enum Refused {
     Denied,
     /// Another CPU changed the ring in between.
     Contended,
-}
-
-/// A ring of times, shared by all CPUs: a head and at least `amount` times, all initially 0.
-pub trait Ring {
-    /// The number of times, without the head.
-    #[inline(always)]
-    fn times(&self) -> u32 {
-        TIMES_MAX
-    }
-
-    /// The word at `index`, 0 past the last.
-    fn load(&self, index: u32) -> u64;
-
-    /// Writes `new` at `index` if the current word is `current`.
-    ///
-    /// # Errors
-    ///
-    /// The current word.
-    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64>;
 }
 
 impl SlidingLog {
@@ -107,7 +88,7 @@ impl SlidingLog {
 
     /// Whether a packet at `now` fits.
     #[inline(always)]
-    pub fn has_room(&self, ring: &impl Ring, now: Instant) -> bool {
+    pub fn has_room(&self, ring: &impl AtomicWords, now: Instant) -> bool {
         let (head, place) = self.end(ring);
         // If the head has moved, charging decides.
         self.fits(place.oldest, place.at(now)) || ring.load(HEAD) != head
@@ -119,7 +100,7 @@ impl SlidingLog {
     ///
     /// [`Refused`], and the packet is not logged.
     #[inline(always)]
-    pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
+    pub fn charge(&self, ring: &impl AtomicWords, now: Instant) -> Result<(), Refused> {
         for _ in 0..ATTEMPTS {
             let result = self.try_charge(ring, now);
             if result != Err(Refused::Contended) {
@@ -135,7 +116,7 @@ impl SlidingLog {
     ///
     /// The same.
     #[inline(always)]
-    pub fn try_charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
+    pub fn try_charge(&self, ring: &impl AtomicWords, now: Instant) -> Result<(), Refused> {
         let (head, place) = self.end(ring);
         // If the head has moved, these times belong to other CPUs' packets.
         if ring.load(HEAD) != head {
@@ -157,7 +138,7 @@ impl SlidingLog {
     }
 
     /// The number of packets admitted within the window up to `now`.
-    pub fn used(&self, ring: &impl Ring, now: Instant) -> u64 {
+    pub fn used(&self, ring: &impl AtomicWords, now: Instant) -> u64 {
         let within = self
             .times(ring)
             .filter(|time| !self.fits(*time, now.as_nanos()));
@@ -165,28 +146,28 @@ impl SlidingLog {
     }
 
     /// Nanoseconds until a packet fits, if none comes before. 0 if one fits already.
-    pub fn room_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
+    pub fn room_in_ns(&self, ring: &impl AtomicWords, now: Instant) -> u64 {
         self.left_ns(self.end(ring).1.oldest, now)
     }
 
     /// Nanoseconds until no packet is within the window, if no further packets arrive.
-    pub fn clears_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
+    pub fn clears_in_ns(&self, ring: &impl AtomicWords, now: Instant) -> u64 {
         self.left_ns(self.times(ring).max().unwrap_or(0), now)
     }
 
-    fn times(&self, ring: &impl Ring) -> impl Iterator<Item = u64> {
+    fn times(&self, ring: &impl AtomicWords) -> impl Iterator<Item = u64> {
         (0..self.length(ring)).map(|index| ring.load(TIMES.saturating_add(index)))
     }
 
     /// The number of times in the ring. A missing ring has none, and room for all.
     #[inline(always)]
-    fn length(&self, ring: &impl Ring) -> u32 {
+    fn length(&self, ring: &impl AtomicWords) -> u32 {
         ring.times().max(self.amount)
     }
 
     /// Advances the head, unless another CPU already has.
     #[inline(always)]
-    fn move_on(&self, ring: &impl Ring, head: u64) {
+    fn move_on(&self, ring: &impl AtomicWords, head: u64) {
         let _ = ring.compare_exchange(HEAD, head, self.next(ring, head));
     }
 
@@ -207,7 +188,7 @@ impl SlidingLog {
     /// The head, and the position of the next packet: at the head, or behind it if the head was not
     /// advanced yet.
     #[inline(always)]
-    fn end(&self, ring: &impl Ring) -> (u64, RingPosition) {
+    fn end(&self, ring: &impl AtomicWords) -> (u64, RingPosition) {
         let head = ring.load(HEAD);
         let place = self.place(ring, head);
         if place.found == 0 || place.found < place.newest {
@@ -223,7 +204,7 @@ impl SlidingLog {
     }
 
     #[inline(always)]
-    fn place(&self, ring: &impl Ring, head: u64) -> RingPosition {
+    fn place(&self, ring: &impl AtomicWords, head: u64) -> RingPosition {
         let length = self.length(ring);
         let index = index(head);
         // The position this many before the head, in a ring.
@@ -242,7 +223,7 @@ impl SlidingLog {
 
     /// The next head: its sequence number and its index, which wraps.
     #[inline(always)]
-    fn next(&self, ring: &impl Ring, head: u64) -> u64 {
+    fn next(&self, ring: &impl AtomicWords, head: u64) -> u64 {
         let sequence = (head | INDEX_MASK).wrapping_add(1);
         let index = index(head).wrapping_add(1);
         if index >= self.length(ring) {
@@ -526,7 +507,7 @@ mod tests {
         }
     }
 
-    impl Ring for Words {
+    impl AtomicWords for Words {
         fn times(&self) -> u32 {
             u32::try_from(self.0.len()).unwrap() - 1
         }
@@ -559,7 +540,7 @@ mod tests {
         }
     }
 
-    impl Ring for Overtaken {
+    impl AtomicWords for Overtaken {
         fn times(&self) -> u32 {
             self.words.times()
         }

@@ -3,11 +3,8 @@
 use core::hint;
 
 use crate::{
-    Arrival, DropReason, Instant, Limit, Policy,
-    algorithm::{
-        Algorithm, Denied, SlidingLog,
-        sliding_log::{Refused, Ring},
-    },
+    Arrival, AtomicWords, DropReason, Instant, Limit, Policy,
+    algorithm::{Algorithm, Denied, SlidingLog, sliding_log::Refused},
     charge::outcome::Outcome,
     compare_and_swap::ATTEMPTS,
     store,
@@ -17,7 +14,7 @@ use crate::{
 /// for each sliding log.
 pub trait Words: Sized {
     /// The ring of a sliding log.
-    type Ring: Ring;
+    type Ring: AtomicWords;
 
     /// The word at `index`, which is below [`LIMITS_MAX`](crate::limit::LIMITS_MAX).
     fn load(&self, index: usize) -> u64;

@@ -2,6 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::AtomicWords;
+
 /// Slots per set. If there are half as many sources as slots, 3.7 % of packets find their state
 /// gone with four slots per set, and 0.8 % with eight.
 pub const SLOTS: usize = 8;
@@ -29,43 +31,27 @@ pub struct Set {
 }
 const _: () = assert!(size_of::<Set>() == 128);
 
-/// A set that all CPUs share. An index is below [`SLOTS`].
-pub trait Slots {
-    /// The tag of a slot.
-    fn tag(&self, slot: usize) -> u64;
+/// The words of a set: those of its slots, each a tag and the word of a limit.
+pub const WORDS: usize = 2 * SLOTS;
 
-    /// Replaces the tag `current` by `new`.
-    ///
-    /// # Errors
-    ///
-    /// The current tag.
-    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
+/// The index of the tag of a slot in the words of a set.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a slot is below SLOTS")]
+pub const fn tag_at(slot: usize) -> u32 {
+    (slot as u32).wrapping_mul(2)
+}
 
-    /// The word of a slot.
-    fn word(&self, slot: usize) -> u64;
-
-    /// Replaces the word `current` by `new`.
-    ///
-    /// # Errors
-    ///
-    /// The current word.
-    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
-
-    /// Calls [`least`] in a way that the verifier continues once, instead of once per slot.
-    #[inline(always)]
-    fn least(&self, origin: u64) -> usize
-    where
-        Self: Sized,
-    {
-        least(self, origin)
-    }
+/// The index of the word of a slot in the words of a set.
+#[inline(always)]
+pub const fn word_at(slot: usize) -> u32 {
+    tag_at(slot).wrapping_add(1)
 }
 
 /// The slot of a source, or [`SLOTS`] if it has none.
 #[inline(always)]
-pub fn find(set: &impl Slots, tag: u64) -> usize {
+pub fn find(set: &impl AtomicWords, tag: u64) -> usize {
     for slot in 0..SLOTS {
-        if is_same(set.tag(slot), tag) {
+        if is_same(set.load(tag_at(slot)), tag) {
             return slot;
         }
     }
@@ -83,11 +69,11 @@ const fn is_same(tag: u64, other: u64) -> bool {
 /// The slot with the least debt: an empty one, otherwise the one with the lowest word relative to
 /// `origin`.
 #[inline(always)]
-pub fn least(set: &impl Slots, origin: u64) -> usize {
+pub fn least(set: &impl AtomicWords, origin: u64) -> usize {
     let mut least = 0;
     let mut least_debt = u64::MAX;
     for slot in 0..SLOTS {
-        let word = set.word(slot);
+        let word = set.load(word_at(slot));
         if word == 0 {
             return slot;
         }

@@ -54,7 +54,7 @@ fn a_slot_is_told_by_the_lower_half_of_its_tag_and_the_first_of_two_counts() {
     let set = Shared::default();
     let (one, both) = (5 << 32 | 1, 9);
     for (slot, tag) in [(2, one), (3, both), (6, both), (7, 8 << 32 | 4)] {
-        set.exchange_tag(slot, 0, tag).unwrap();
+        set.compare_exchange(tag_at(slot), 0, tag).unwrap();
     }
     for (tag, slot) in [(one, 2), (1, 2), (both, 3), (4, 7), (0, 0), (3, SLOTS)] {
         assert_eq!(find(&set, tag), slot, "{tag:x}");
@@ -73,7 +73,7 @@ fn a_newcomer_takes_the_slot_that_is_used_least_with_what_was_used() {
         let newcomer = charge(&set, 9, &limit, START, 1);
         assert_eq!(newcomer, (Outcome::PASSED, true));
         assert_eq!(find(&set, 1), SLOTS, "{limit:?}");
-        let word = set.word(find(&set, 9));
+        let word = set.load(word_at(find(&set, 9)));
         assert_eq!(limit.algorithm().used(word, START), 2, "{limit:?}");
     }
 }
@@ -319,38 +319,26 @@ fn share(whole: u64, share: f64) -> u64 {
 }
 
 #[derive(Default)]
-struct Shared([(AtomicU64, AtomicU64); SLOTS]);
+struct Shared([AtomicU64; WORDS]);
 
 impl Shared {
     fn read(&self) -> Vec<Slot> {
-        let slot = |(tag, word): &(AtomicU64, AtomicU64)| Slot {
-            tag: tag.load(Relaxed),
-            word: word.load(Relaxed),
+        let slot = |slot| Slot {
+            tag: self.load(tag_at(slot)),
+            word: self.load(word_at(slot)),
         };
-        self.0.iter().map(slot).collect()
+        (0..SLOTS).map(slot).collect()
     }
 }
 
-impl Slots for Shared {
-    fn tag(&self, slot: usize) -> u64 {
-        self.0[slot].0.load(Relaxed)
+impl AtomicWords for Shared {
+    fn load(&self, index: u32) -> u64 {
+        self.0[index as usize].load(Relaxed)
     }
 
-    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        let answer = self.0[slot]
-            .0
-            .compare_exchange(current, new, Relaxed, Relaxed);
-        answer.map(drop)
-    }
-
-    fn word(&self, slot: usize) -> u64 {
-        self.0[slot].1.load(Relaxed)
-    }
-
-    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        let answer = self.0[slot]
-            .1
-            .compare_exchange(current, new, Relaxed, Relaxed);
-        answer.map(drop)
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        let word = &self.0[index as usize];
+        word.compare_exchange(current, new, Relaxed, Relaxed)
+            .map(drop)
     }
 }

@@ -112,10 +112,7 @@ fn span_ns(limit: &LimitSpec) -> u128 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use ratelimit_common::{
-        Instant,
-        algorithm::{TokenBucket, sliding_log::Ring},
-    };
+    use ratelimit_common::{AtomicWords, Instant, algorithm::TokenBucket};
 
     use super::*;
     use crate::limit::LimitUnit;
@@ -336,7 +333,7 @@ mod tests {
     #[derive(Default)]
     struct Words(std::cell::RefCell<std::collections::HashMap<u32, u64>>);
 
-    impl Ring for Words {
+    impl AtomicWords for Words {
         fn load(&self, index: u32) -> u64 {
             self.0.borrow().get(&index).copied().unwrap_or_default()
         }

@@ -2,10 +2,7 @@
 
 use std::cell::Cell;
 
-use ratelimit_common::{
-    Instant,
-    algorithm::{Algorithm, sliding_log::Ring},
-};
+use ratelimit_common::{AtomicWords, Instant, algorithm::Algorithm};
 
 use crate::limit::LimitSpec;
 
@@ -189,7 +186,7 @@ pub fn unused(limits: &[Counted]) -> Words {
 /// The ring of a sliding log. Its space has one owner at a time, so every exchange succeeds.
 struct Log<'w>(&'w [Cell<u64>]);
 
-impl Ring for Log<'_> {
+impl AtomicWords for Log<'_> {
     fn times(&self) -> u32 {
         u32::try_from(self.0.len())
             .unwrap_or(u32::MAX)

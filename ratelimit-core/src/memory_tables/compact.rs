@@ -4,10 +4,12 @@
 use std::cell::Cell;
 
 use ratelimit_common::{
-    Address, Instant, Limit,
+    Address, AtomicWords, Instant, Limit,
     charge::Outcome,
-    compact::{self, Mix, SLOTS, Set, Slot, Slots},
+    compact::{self, Mix, SLOTS, Set, Slot, WORDS, tag_at, word_at},
 };
+
+use super::family::exchange;
 
 /// The sets of one family.
 #[derive(Debug)]
@@ -31,7 +33,10 @@ impl MemoryCompact {
     /// The contents of the table.
     pub fn sets(&self) -> Vec<Set> {
         let read = |set: &MemorySet| Set {
-            slots: set.0.each_ref().map(Cell::get),
+            slots: std::array::from_fn(|slot| Slot {
+                tag: set.load(tag_at(slot)),
+                word: set.load(word_at(slot)),
+            }),
         };
         self.sets.iter().map(read).collect()
     }
@@ -43,8 +48,14 @@ impl MemoryCompact {
 
     /// The number of slots of one source that were claimed for another.
     pub(super) fn evicted(&self) -> u64 {
-        let slots = self.sets.iter().flat_map(|set| &set.0);
-        let in_use = slots.filter(|slot| slot.get().tag != 0).count();
+        let tags =
+            |set: &MemorySet| std::array::from_fn::<_, SLOTS, _>(|slot| set.load(tag_at(slot)));
+        let in_use = self
+            .sets
+            .iter()
+            .flat_map(tags)
+            .filter(|tag| *tag != 0)
+            .count();
         self.claims().saturating_sub(in_use as u64)
     }
 
@@ -86,34 +97,16 @@ impl CompactSource<'_> {
     }
 }
 
-/// A set whose slots one thread changes.
+/// A set whose words one thread changes.
 #[derive(Debug)]
-struct MemorySet([Cell<Slot>; SLOTS]);
+struct MemorySet([Cell<u64>; WORDS]);
 
-impl Slots for MemorySet {
-    fn tag(&self, slot: usize) -> u64 {
-        self.0[slot].get().tag
+impl AtomicWords for MemorySet {
+    fn load(&self, index: u32) -> u64 {
+        self.0[index as usize].get()
     }
 
-    fn exchange_tag(&self, slot: usize, current: u64, tag: u64) -> Result<(), u64> {
-        let found = self.0[slot].get();
-        if found.tag != current {
-            return Err(found.tag);
-        }
-        self.0[slot].set(Slot { tag, ..found });
-        Ok(())
-    }
-
-    fn word(&self, slot: usize) -> u64 {
-        self.0[slot].get().word
-    }
-
-    fn exchange_word(&self, slot: usize, current: u64, word: u64) -> Result<(), u64> {
-        let found = self.0[slot].get();
-        if found.word != current {
-            return Err(found.word);
-        }
-        self.0[slot].set(Slot { word, ..found });
-        Ok(())
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        exchange(&self.0[index as usize], current, new)
     }
 }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
+    Address, AtomicWords, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
     aggregate::Aggregates,
-    algorithm::sliding_log::{Ring, TIMES_MAX},
+    algorithm::sliding_log::TIMES_MAX,
     challenge::{Rules, Verified},
     charge::{self, Outcome, Words},
     limit::LIMITS_MAX,
@@ -403,7 +403,7 @@ impl Default for MemoryRing {
     }
 }
 
-impl Ring for MemoryRing {
+impl AtomicWords for MemoryRing {
     fn load(&self, index: u32) -> u64 {
         self.0[index as usize].get()
     }

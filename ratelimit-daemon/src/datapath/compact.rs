@@ -15,8 +15,8 @@ use std::{
 
 use anyhow::Context;
 use ratelimit_common::{
-    Address, Instant, Ipv4, Ipv6, Limit, Policy, Record,
-    compact::{self, Mix, Region, SLOTS, Set, Slots},
+    Address, AtomicWords, Instant, Ipv4, Ipv6, Limit, Policy, Record,
+    compact::{self, Mix, Region, SLOTS, Set, WORDS, tag_at, word_at},
 };
 use ratelimit_core::{compile::ExistingTable, ip_family::IpFamily};
 
@@ -121,7 +121,7 @@ impl CompactTable {
         let mapped = map(&self.families[family as usize], self.part(region, sets))?;
         for set in mapped.iter().flat_map(SharedSet::all) {
             for slot in 0..SLOTS {
-                let (tag, word) = (set.tag(slot), set.word(slot));
+                let (tag, word) = (set.load(tag_at(slot)), set.load(word_at(slot)));
                 if word != 0 {
                     visit(SlotRow { family, tag, word });
                 }
@@ -167,30 +167,18 @@ fn map(family: &Elements<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
     mapped.map(Some).map_err(unreadable(family.name))
 }
 
-/// The words of a set.
-const WORDS: usize = 2 * SLOTS;
-
 /// A set in mapped memory, with tags and words alternating.
 #[repr(transparent)]
 struct SharedSet([AtomicU64; WORDS]);
 const _: () = assert!(size_of::<SharedSet>() == size_of::<Set>());
 
-impl Slots for SharedSet {
-    fn tag(&self, slot: usize) -> u64 {
-        self.0[2 * slot].load(Relaxed)
+impl AtomicWords for SharedSet {
+    fn load(&self, index: u32) -> u64 {
+        self.0[index as usize].load(Relaxed)
     }
 
-    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        let answer = self.0[2 * slot].compare_exchange(current, new, SeqCst, SeqCst);
-        answer.map(drop)
-    }
-
-    fn word(&self, slot: usize) -> u64 {
-        self.0[2 * slot + 1].load(Relaxed)
-    }
-
-    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
-        let answer = self.0[2 * slot + 1].compare_exchange(current, new, SeqCst, SeqCst);
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        let answer = self.0[index as usize].compare_exchange(current, new, SeqCst, SeqCst);
         answer.map(drop)
     }
 }
@@ -200,7 +188,7 @@ impl SharedSet {
     /// if that is less.
     fn put(&self, tag: u64, word: u64, origin: u64) {
         let slot = compact::least(self, origin);
-        let held = self.word(slot);
+        let held = self.load(word_at(slot));
         if held == 0 || held.wrapping_sub(origin) < word.wrapping_sub(origin) {
             self.0[2 * slot].store(tag, Relaxed);
             self.0[2 * slot + 1].store(word, Relaxed);
@@ -226,7 +214,7 @@ impl From<Set> for SharedSet {
 fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
     for set in from {
         for slot in 0..SLOTS {
-            let (tag, word) = (set.tag(slot), set.word(slot));
+            let (tag, word) = (set.load(tag_at(slot)), set.load(word_at(slot)));
             let place = to.set_of(tag) - to.first_set();
             if word != 0
                 && let Some(target) = targets.get(place as usize)
@@ -268,8 +256,8 @@ mod tests {
         for source in 1..=16 {
             let place = large.set_of(tag(source)) - large.first_set();
             let set = &to[place as usize];
-            let words = (0..SLOTS).filter(|slot| set.tag(*slot) == tag(source));
-            let words: Vec<u64> = words.map(|slot| set.word(slot)).collect();
+            let words = (0..SLOTS).filter(|slot| set.load(tag_at(*slot)) == tag(source));
+            let words: Vec<u64> = words.map(|slot| set.load(word_at(slot))).collect();
             assert_eq!(words, [1000 + source]);
         }
     }
@@ -282,7 +270,7 @@ mod tests {
             set.put(source, 1000 + source, 990);
         }
         copy(&from, &to, small, 990);
-        let mut kept: Vec<u64> = (0..SLOTS).map(|slot| to[0].word(slot)).collect();
+        let mut kept: Vec<u64> = (0..SLOTS).map(|slot| to[0].load(word_at(slot))).collect();
         kept.sort_unstable();
         assert_eq!(kept, (1033..=1040).collect::<Vec<u64>>());
     }

@@ -1,11 +1,11 @@
 //! A sliding log as it was read.
 
-use ratelimit_common::algorithm::sliding_log::Ring;
+use ratelimit_common::AtomicWords;
 
 /// The words of a sliding log.
 pub struct ReadOnlyRing(pub Vec<u64>);
 
-impl Ring for ReadOnlyRing {
+impl AtomicWords for ReadOnlyRing {
     fn times(&self) -> u32 {
         u32::try_from(self.0.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
