@@ -5,7 +5,7 @@
 //! [`detected`](crate::detected). All refusals, whether they may lead to a ban or not, are counted
 //! in [`refused`](crate::refused).
 
-use core::{hint, num::NonZeroU32, time::Duration};
+use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -13,6 +13,7 @@ use crate::{
     Cursor, Instant,
     algorithm::{FixedWindow, TICKS_MIN},
     charge::words::Words,
+    compare_and_swap::retry,
 };
 
 /// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its
@@ -165,13 +166,7 @@ impl BanRule {
 /// The result of the first attempt that succeeds; `false` if none does.
 #[inline(always)]
 pub fn until_counted(attempt: impl Fn() -> Option<bool>) -> bool {
-    // If the compiler knew the first value, it would unroll the loop.
-    for _ in hint::black_box(0)..ATTEMPTS {
-        if let Some(result) = attempt() {
-            return result;
-        }
-    }
-    false
+    retry(ATTEMPTS, attempt).unwrap_or(false)
 }
 
 /// A packet that a limit of its source's policy refused.

@@ -23,7 +23,7 @@ use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::ParameterError;
-use crate::{AtomicWords, Instant, compare_and_swap::ATTEMPTS};
+use crate::{AtomicWords, Instant};
 
 /// The largest amount.
 pub const TIMES_MAX: u32 = 1 << INDEX_BITS;
@@ -94,27 +94,11 @@ impl SlidingLog {
         self.fits(place.oldest, place.at(now)) || ring.load(HEAD) != head
     }
 
-    /// Logs a packet at `now`.
+    /// Logs a packet at `now`, in one attempt.
     ///
     /// # Errors
     ///
     /// [`Refused`], and the packet is not logged.
-    #[inline(always)]
-    pub fn charge(&self, ring: &impl AtomicWords, now: Instant) -> Result<(), Refused> {
-        for _ in 0..ATTEMPTS {
-            let result = self.try_charge(ring, now);
-            if result != Err(Refused::Contended) {
-                return result;
-            }
-        }
-        Err(Refused::Contended)
-    }
-
-    /// One attempt of [`charge`](Self::charge).
-    ///
-    /// # Errors
-    ///
-    /// The same.
     #[inline(always)]
     pub fn try_charge(&self, ring: &impl AtomicWords, now: Instant) -> Result<(), Refused> {
         let (head, place) = self.end(ring);
@@ -271,8 +255,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::compare_and_swap::{ATTEMPTS, retry};
 
     const SECOND: u64 = 1_000_000_000;
+
+    impl SlidingLog {
+        /// Logs a packet in as many attempts as there are of any charge.
+        fn charge(&self, ring: &impl AtomicWords, now: Instant) -> Result<(), Refused> {
+            let attempt = || match self.try_charge(ring, now) {
+                Err(Refused::Contended) => None,
+                decided => Some(decided),
+            };
+            retry(ATTEMPTS, attempt).unwrap_or(Err(Refused::Contended))
+        }
+    }
 
     #[test]
     fn a_packet_fits_when_the_oldest_of_the_amount_is_a_window_old() {

@@ -1,12 +1,10 @@
 //! The state of a source, for its limits.
 
-use core::hint;
-
 use crate::{
     Arrival, AtomicWords, DropReason, Instant, Limit, Policy,
     algorithm::{Algorithm, Denied, SlidingLog, sliding_log::Refused},
     charge::outcome::Outcome,
-    compare_and_swap::ATTEMPTS,
+    compare_and_swap::{ATTEMPTS, retry},
     store,
 };
 
@@ -172,14 +170,8 @@ pub fn try_charge_log(log: SlidingLog, words: &impl Words, index: usize, at: Ins
 /// The outcome of the first attempt in which no other CPU interfered.
 #[inline(always)]
 pub fn until_decided(attempt: impl Fn() -> Outcome) -> Outcome {
-    // If the compiler knew the first value, it would unroll the loop.
-    for _ in hint::black_box(0)..ATTEMPTS {
-        let outcome = attempt();
-        if outcome != CONTENDED {
-            return outcome;
-        }
-    }
-    CONTENDED
+    let decided = || Some(attempt()).filter(|outcome| *outcome != CONTENDED);
+    retry(ATTEMPTS, decided).unwrap_or(CONTENDED)
 }
 
 const CONTENDED: Outcome = Outcome::refused(DropReason::Contended, 0);

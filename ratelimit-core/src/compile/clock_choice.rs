@@ -221,7 +221,7 @@ mod tests {
             let mut word = 0;
             let mut step = |time: u64| {
                 if let ratelimit_common::algorithm::Algorithm::SlidingLog(log) = limit {
-                    return log.charge(&ring, at(time)).is_ok();
+                    return log.try_charge(&ring, at(time)).is_ok();
                 }
                 let next = limit.step(word, at(time), 1);
                 next.map(|next| word = next).is_ok()

@@ -72,7 +72,7 @@ impl Counted {
         if let Algorithm::SlidingLog(log) = &self.algorithm {
             for _ in 0..cost {
                 // `room` has counted them.
-                let _ = log.charge(&Log(self.words(words)), now);
+                let _ = log.try_charge(&Log(self.words(words)), now);
             }
         } else if let (Some(word), Ok(next)) = (
             words.get(self.first),
