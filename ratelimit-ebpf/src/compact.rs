@@ -242,6 +242,11 @@ impl<'a, A: FamilyMaps> CompactWords<'a, A> {
         set::<A>(limit, self.tag)
     }
 
+    #[inline(always)]
+    fn log(&self, index: usize) -> LogKey {
+        LogKey::new(&SourceKey::new(*self.address, self.scope)).of_limit(index as u32)
+    }
+
     /// Whether the source has its slot of `limit`.
     #[inline(always)]
     fn has_slot(&self, limit: &Limit) -> bool {
@@ -285,7 +290,7 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::check_log(self.address, self.scope, limit, index, at);
+            return limit_words::check_log(limit, &self.log(index), at);
         }
         match self.set(limit) {
             Some(set) => check_in_set(limit, set, self.tag, at, cost),
@@ -296,7 +301,7 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::charge_log(self.address, self.scope, limit, index, at);
+            return limit_words::charge_log(limit, &self.log(index), at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
@@ -311,8 +316,7 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn has_own(&self, index: usize, limit: &Limit) -> bool {
         if limit.is_log() {
-            let log = LogKey::new(&SourceKey::new(*self.address, self.scope));
-            return MapLog(&log.of_limit(index as u32)).ring(0).is_some();
+            return MapLog(&self.log(index)).ring(0).is_some();
         }
         self.has_slot(limit)
     }

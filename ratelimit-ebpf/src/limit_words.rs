@@ -3,15 +3,16 @@
 use core::hint;
 
 use ratelimit_common::{
-    Arrival, DropReason, Instant, Limit, Policy, Record, SourceKey,
+    Arrival, DropReason, Instant, Limit, Policy, Record,
     algorithm::{Algorithm, Denied},
     charge::{self, Outcome, Words as _},
     source::LogKey,
 };
 
+use zerocopy::{transmute, transmute_ref};
+
 use crate::{
     map_words::{MapLog, MapWord, RecordWords, record_words},
-    maps::FamilyMaps,
     steps::MapSteps,
     subprogram::on_stack,
 };
@@ -108,51 +109,35 @@ of_algorithm!(
     charge_token_bucket = as_token_bucket
 );
 
-/// Runs [`charge::check_limit`] for a sliding log, which a scope and the index of a limit identify.
-#[inline(always)]
-pub fn check_log<A: FamilyMaps>(
-    source: &A,
-    scope: u32,
-    limit: &Limit,
-    index: usize,
-    at: Instant,
-) -> Outcome {
-    check_log_of_key(limit, &log_key(source, scope, index), at)
-}
-
 subprogram! {
-    fn check_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    /// [`charge::check_limit`] for a sliding log.
+    pub fn check_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::check_log(log, &MapLog(&on_stack(key)), 0, at),
+            Some(log) => charge::check_log(log, &MapLog(&log_on_stack(key)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
 }
 
-/// Runs [`charge::charge_limit`] for a sliding log.
+/// [`charge::charge_limit`] for a sliding log.
 #[inline(always)]
-pub fn charge_log<A: FamilyMaps>(
-    source: &A,
-    scope: u32,
-    limit: &Limit,
-    index: usize,
-    at: Instant,
-) -> Outcome {
-    let key = log_key(source, scope, index);
-    charge::until_decided(|| charge_log_of_key(limit, &key, at))
+pub fn charge_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    charge::until_decided(|| charge_log_of_key(limit, key, at))
 }
 
 subprogram! {
     /// One attempt: the verifier would follow each.
     fn charge_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::try_charge_log(log, &MapLog(&on_stack(key)), 0, at),
+            Some(log) => charge::try_charge_log(log, &MapLog(&log_on_stack(key)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
 }
 
+/// [`on_stack`] of a key in words: the compiler would hold each of its bytes on the stack at once.
 #[inline(always)]
-fn log_key<A: FamilyMaps>(address: &A, scope: u32, index: usize) -> LogKey {
-    LogKey::new(&SourceKey::new(*address, scope)).of_limit(index as u32)
+fn log_on_stack(key: &LogKey) -> LogKey {
+    let words: &[u32; size_of::<LogKey>() / size_of::<u32>()] = transmute_ref!(key);
+    transmute!(on_stack(words))
 }

@@ -107,13 +107,7 @@ impl<A: FamilyMaps> Words for MapWords<A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::check_log(
-                self.key.as_address(),
-                self.key.scope(),
-                limit,
-                index,
-                at,
-            );
+            return limit_words::check_log(limit, &self.log(index), at);
         }
         limit_words::check_word(limit, self.word(index), at, cost)
     }
@@ -121,13 +115,7 @@ impl<A: FamilyMaps> Words for MapWords<A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::charge_log(
-                self.key.as_address(),
-                self.key.scope(),
-                limit,
-                index,
-                at,
-            );
+            return limit_words::charge_log(limit, &self.log(index), at);
         }
         limit_words::charge_word(limit, self.word(index), at, cost)
     }
