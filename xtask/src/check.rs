@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::{
     process,
-    setup::{self, CARGO_DENY, TYPOS},
+    setup::{self, ARM64, CARGO_DENY, TYPOS},
     workspace,
 };
 
@@ -69,6 +69,10 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
             "clippy of the BPF programs",
             "it needs rust-src of the usual compiler",
         );
+    }
+    match setup::install_arm64() {
+        Ok(()) => checks.push(("types on arm64", arm64())),
+        Err(error) => skip("types on arm64", &format!("{error:#}")),
     }
     match fetch_advisories(&cargo_deny) {
         Ok(()) => checks.push(("advisories", advisories(&cargo_deny))),
@@ -157,6 +161,22 @@ fn clippy_bpf() -> Command {
         .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
         .args(["-Z", "build-std=core", "--", "--deny", "warnings"])
         .env("RUSTC_BOOTSTRAP", "1");
+    cargo
+}
+
+/// Checks the types of daemon and command line for arm64. Build scripts of dependencies compile C,
+/// which nothing is linked with, so no compiler for arm64 is needed: `true` succeeds in its place.
+fn arm64() -> Command {
+    let mut cargo = process::cargo();
+    cargo.args(["check", "--target", ARM64]).args([
+        "--package",
+        "ratelimit-daemon",
+        "--package",
+        "rlctl",
+    ]);
+    for tool in ["CC", "AR"] {
+        cargo.env(format!("{tool}_{}", ARM64.replace('-', "_")), "true");
+    }
     cargo
 }
 

@@ -10,11 +10,13 @@ mod cargo_tool;
 mod packages;
 mod python;
 mod rust_src;
+mod rust_std;
 mod unpacked;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
 pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
+pub use rust_std::{ARM64, install_arm64};
 
 /// Installs everything for building, testing and demonstrating.
 pub fn everything() -> Result<()> {

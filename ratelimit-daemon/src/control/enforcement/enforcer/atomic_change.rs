@@ -119,6 +119,10 @@ impl Enforcer {
         self.write_others(wanted)?;
         let settings = wanted.map_or(self.held.settings, |wanted| wanted.settings);
         self.clear_node_before(settings)?;
+        // Elsewhere, a packet may read entries before it reads the generation.
+        if cfg!(not(target_arch = "x86_64")) {
+            self.datapath.wait_for_packets();
+        }
         // As late as possible: usage from here to the switch is lost.
         for (from, to) in moved {
             self.datapath.copy_region(*from, to)?;
