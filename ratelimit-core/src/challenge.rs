@@ -153,7 +153,7 @@ impl Challenge {
         }
     }
 
-    /// The ports that serve DNS, as far as sources are challenged for that.
+    /// The DNS ports whose sources are challenged.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         let ports = self.ports.iter().copied();
         ports.filter(|_| self.queries != When::Never)

@@ -456,7 +456,7 @@ fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Opti
     Some((policies.get(name)?.index, slots.slot(Owner::Policy(name))))
 }
 
-/// The index of the policy of sources that no list gives another one.
+/// The index of the policy of sources without a policy of their own.
 fn default_policy(policies: &Policies) -> u32 {
     let default = policies.get(DEFAULT).map(|named| named.index);
     default.unwrap_or_default()

@@ -5,7 +5,7 @@
 //! file -> syntax -> document (each value read, and located) -> merge -> validate -> Config
 //! ```
 //!
-//! Nothing here looks at the machine beyond the files, and the modes of those that it names:
+//! Apart from the files and the modes of those that it names, nothing here depends on the machine:
 //! whether an interface exists is found out when it is attached to.
 
 mod aggregate;

@@ -128,7 +128,7 @@ impl CounterSlots {
         }
     }
 
-    /// Whether a slot is that of a policy.
+    /// Whether a slot belongs to a policy.
     pub fn is_of_policy(slot: u16) -> bool {
         u32::from(slot) >= POLICY_SLOTS
     }

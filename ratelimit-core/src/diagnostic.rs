@@ -198,7 +198,7 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     shown.into_iter().chain(escaped.into_iter().flatten())
 }
 
-/// Whether a character takes no room, or looks like a space and is another one.
+/// Whether a character is invisible, or looks like a space without being one.
 pub fn is_invisible(c: char) -> bool {
     matches!(
         c,

@@ -439,7 +439,7 @@ impl Intent {
             .map(|((_, origin), row)| (origin, row))
     }
 
-    /// The bans of a prefix and of those around it, but for those of lists.
+    /// The bans of a prefix and of those around it, without those of lists.
     pub fn bans_around(
         &self,
         prefix: Prefix,

@@ -416,7 +416,7 @@ impl LimitSpec {
         self.window
     }
 
-    /// Whether it counts what another one does: packets or bytes, of the same class.
+    /// Whether it counts the same as another limit: packets or bytes, of the same class.
     pub fn counts_as(&self, other: &Self) -> bool {
         (self.unit, &self.class) == (other.unit, &other.class)
     }

@@ -34,7 +34,7 @@ impl NewSources {
         Budget::new(self.count, self.per, cpus).expect("the configuration refuses more")
     }
 
-    /// The verdict over budget, as it is written.
+    /// The verdict over budget, as the configuration spells it.
     pub fn over_budget_label(&self) -> &'static str {
         let same = |(_, over_budget): &&(&str, OverBudget)| *over_budget == self.over_budget;
         OVER_BUDGET.iter().find(same).map_or("", |(label, _)| label)

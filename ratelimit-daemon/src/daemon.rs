@@ -88,7 +88,7 @@ struct Enforcing {
 }
 
 impl Enforcing {
-    /// Puts a configuration in force, but for the interfaces.
+    /// Applies a configuration, except for its interfaces.
     fn of(start: &control::Start, loader: &Remote, protected: &Protected) -> anyhow::Result<Self> {
         let config = &start.config;
         let (store, fallback) = control::open_store(&config.paths.state, &config.paths.runtime)?;

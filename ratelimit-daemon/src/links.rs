@@ -74,7 +74,7 @@ pub enum Step {
     Stay,
     /// Attaches the program, replacing our own if it is there.
     Attach,
-    /// The program is taken off where it runs, and put on it.
+    /// Detaches the program from where it runs, and attaches it here.
     Move,
     /// Removes the remains of the program.
     TakeOff,

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// Waiting for longer is logged: another daemon may be running and not about to end.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// The lock, as long as it or what shares it lives.
+/// Holds the lock until it and all that share it are dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

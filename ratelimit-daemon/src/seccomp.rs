@@ -2,7 +2,7 @@
 //! mistake for an older kernel. None of them executes a program, changes a user, traces, mounts, or
 //! loads a module.
 //!
-//! The filters are of the kind that threads inherit, and that cannot be taken off.
+//! Threads inherit the filters, and nothing can remove them.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 use sd_notify::NotifyState;
 use tracing::debug;
 
-/// Tells systemd, where it asked for that.
+/// Notifies systemd, if it asked for that.
 pub fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         debug!(%error, "cannot notify systemd");

@@ -43,12 +43,12 @@ pub fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
-/// A text where it is so, and nothing elsewhere.
+/// The text if the condition holds, and nothing otherwise.
 pub fn when(is_so: bool, text: &str) -> &str {
     if is_so { text } else { "" }
 }
 
-/// ` on all nodes`, where that is so, or will be.
+/// ` on all nodes`, if the change applies there.
 pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
     match (cluster, changed.waits_for_store) {
         (false, _) => "",

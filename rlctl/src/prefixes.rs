@@ -1,6 +1,6 @@
 //! Lists of prefixes as people give them: one by one, in a file (`@file`), or on stdin (`-`).
 //!
-//! Every fault is reported at once, and a list with a fault is not a list: nothing of it is sent.
+//! All faults are reported together, and nothing of a list with a fault is sent.
 
 use std::{collections::HashSet, fs, io, net::IpAddr};
 

@@ -67,7 +67,7 @@ impl Client {
         })
     }
 
-    /// Asks, and hands each piece of the answer to `take` until that says that it is enough.
+    /// Sends a request, and passes the answer to `take` piece by piece until that has enough.
     pub fn follow(
         &self,
         path: &str,
@@ -76,7 +76,7 @@ impl Client {
         self.stream(Method::GET, path, None::<&()>, None, take)
     }
 
-    /// Asks, and takes the whole answer as it is.
+    /// Sends a request, and returns the whole answer unchanged.
     pub fn text(&self, path: &str) -> Result<String, Failure> {
         let mut text = Vec::new();
         self.follow(path, |piece| {

@@ -1,4 +1,4 @@
-//! The challenge of sources, as it is reported.
+//! How the API reports the challenge of sources.
 
 use std::{fmt, time::Duration};
 

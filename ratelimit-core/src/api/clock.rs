@@ -1,4 +1,4 @@
-//! The clock that packets are judged by, as it is reported.
+//! How the API reports the clock that packets are judged by.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The budget for new sources, as it is reported.
+//! How the API reports the budget for new sources.
 
 use std::fmt;
 

@@ -119,7 +119,7 @@ const AMPLIFIED: [Amplified; 10] = [
     ("reflection-ard", 3283, &[(1000, u16::MAX)]),
 ];
 
-/// Whether a port is that of a service that is abused for amplification.
+/// Whether a port belongs to a service that is abused for amplification.
 pub fn is_reflector(port: u16) -> bool {
     REFLECTORS.contains(&port)
 }

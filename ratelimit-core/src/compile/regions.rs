@@ -44,7 +44,8 @@ const HALVES_MAX_MEANWHILE: u32 = 10;
 /// The region of a retired policy may be halved this often.
 const HALVES_MAX_RETIRED: u32 = 10;
 
-/// Sources of attacks that a further limit has room for: how many there will be is not known.
+/// The number of attacking sources that a further limit has room for: it is not known how many
+/// there will be.
 const LIMITED_SOURCES: u64 = 8192;
 
 /// The table has no room for the region of a limit.
@@ -67,10 +68,10 @@ pub struct Regions {
     placed: BTreeSet<u32>,
     /// The sets that are free, by the first set of each range.
     free: BTreeMap<u32, u32>,
-    /// Whether some of those that are taken may be had after the change.
+    /// Whether some of the allocated ones become free after the change.
     retiring: bool,
     small: BTreeSet<u32>,
-    /// The policies that have retired, by index: their regions may be had.
+    /// The policies that have retired, by index: their regions can be reused.
     retired: BTreeMap<u32, Policy>,
     /// The number of retired policies that had to make room, in the order of their indices.
     asked: u32,

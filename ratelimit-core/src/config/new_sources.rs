@@ -49,7 +49,7 @@ pub fn of_store(source: &SourceConfig) -> Option<NewSources> {
     }
 }
 
-/// Reads the budget, or that there is none.
+/// Reads the budget; the value is `None` if it is switched off.
 pub fn read(value: Value<'_>, source: &SourceConfig) -> Option<At<Option<NewSources>>> {
     if value.is_text() {
         return value.located(|value| value.one_of(&[(UNLIMITED, None)]));

@@ -46,7 +46,7 @@ pub struct Places<'d> {
 }
 
 impl<'d> Places<'d> {
-    /// Enters the prefixes of the table `title`, and reports those that were entered before.
+    /// Adds the prefixes of the table `title`, and reports duplicates.
     pub fn enter(&mut self, title: &'d str, list: &'d [At<Prefix>], report: &Report) {
         for At { value, spot } in list {
             let Some((first_title, first)) = self.places.insert(*value, (title, spot)) else {

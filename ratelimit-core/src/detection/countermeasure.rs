@@ -40,7 +40,7 @@ pub enum Countermeasure {
 }
 
 impl Countermeasure {
-    /// The limits, which leave next to nothing of their classes.
+    /// The limits, which admit next to nothing of their classes.
     pub fn limits(&self) -> Vec<LimitSpec> {
         let Self::Limit { classes, .. } = self else {
             return Vec::new();

@@ -178,12 +178,12 @@ impl Evidence {
         self.ports.count()
     }
 
-    /// Whether nearly each came from a source of its own.
+    /// Whether nearly every packet came from a different source.
     pub fn has_source_each(&self) -> bool {
         self.sources.is_nearly_all_of(self.samples)
     }
 
-    /// Whether nearly each went to a port of its own, or they went to thousands.
+    /// Whether nearly every packet went to a different port, or they went to thousands.
     pub fn has_port_each(&self) -> bool {
         self.ports.is_nearly_all_of(self.samples)
     }

@@ -48,7 +48,7 @@ const ANSWERS_MAX: u64 = 16;
 const SENT_MAX: u64 = 3;
 /// Fragments of a datagram, at most (65,535 bytes at an MTU of 1,280).
 const FRAGMENTS_MAX: u64 = 64;
-/// A resolver asks from a port of its own each time.
+/// A resolver asks from a new port each time.
 const RESOLVER_PORTS_MIN: u64 = 16;
 
 /// Hosts ask servers of these two in any number.
@@ -152,12 +152,12 @@ impl Suspicion<'_> {
         self.evidence.sources.count()
     }
 
-    /// Nearly each comes from a source of its own.
+    /// Nearly every packet comes from a different source.
     fn is_of_forged(&self) -> bool {
         self.sources() >= CROWD_MIN && self.evidence.has_source_each()
     }
 
-    /// Nearly each goes to a port of its own.
+    /// Nearly every packet goes to a different port.
     fn is_of_ports(&self) -> bool {
         self.evidence.ports() >= CROWD_MIN && self.evidence.has_port_each()
     }

@@ -48,7 +48,7 @@ impl Edit {
 }
 
 impl Intent {
-    /// Replaces the expiry of the old value by that of the new one.
+    /// Replaces the expiry of the old value with that of the new one.
     pub(super) fn note_ends(
         &mut self,
         gone: Option<(Instant, Ending)>,

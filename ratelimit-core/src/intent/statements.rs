@@ -132,7 +132,7 @@ impl Intent {
         all
     }
 
-    /// All that packets are counted for, but for policies.
+    /// Everything that packets are counted for, except policies.
     pub fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
         let lists = self.lists.keys().map(|name| Owner::List(name));
         // A list whose file could not be read yet keeps its counter.

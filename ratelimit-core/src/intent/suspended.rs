@@ -32,7 +32,7 @@ impl Intent {
         (!self.is_suspended(target, row)).then_some(row)
     }
 
-    /// The targets of those that do not hold, and why.
+    /// The targets of those that are not in force, and why.
     pub fn suspended_limits(&self) -> impl Iterator<Item = (Target, &str)> {
         let limits = self.limits().iter();
         let suspended = limits.filter(|(target, row)| self.is_suspended(**target, row));

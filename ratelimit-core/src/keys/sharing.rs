@@ -1,5 +1,5 @@
 //! The limits of a space that the nodes of a cluster share: the demand for them on this node, and
-//! what this node may use.
+//! its shares.
 
 use std::{collections::HashMap, hash::RandomState, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{SpaceConfig, counted::Counted, space::cache};
 /// Names a key among the nodes: the first half of its SHA-256.
 pub type KeyHash = [u8; 16];
 
-/// What this node may use of a limit of a key.
+/// The share of this node in a limit of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KeyShare {
     /// The amount until `until`.
@@ -83,7 +83,7 @@ impl Sharing {
         limits.collect()
     }
 
-    /// Counts a request: what it obtained, and what of it each of `limits` refused.
+    /// Counts a request: the amount that it obtained, and the amount that each limit refused.
     pub fn count(
         &mut self,
         key: &str,
@@ -103,8 +103,8 @@ impl Sharing {
         }
     }
 
-    /// Returns the demand of each key since it was first asked about. A key that nobody asks about
-    /// for `window` is forgotten.
+    /// Returns the demand of each key since it was first asked about. A key without
+    /// requests for `window` is forgotten.
     pub fn demands(&mut self, window: Duration, now: Instant) -> Vec<(KeyHash, Demand)> {
         let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let is_over =

@@ -205,7 +205,7 @@ impl Space {
         self.sharing.is_some()
     }
 
-    /// Sets what this node may use of the keys with shares of their own.
+    /// Sets the shares of this node in the limits of keys; other keys have the default share.
     pub fn set_shares(&mut self, shares: KeyShares) {
         if let Some(sharing) = &mut self.sharing {
             sharing.set_shares(shares);

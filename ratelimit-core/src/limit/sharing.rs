@@ -38,7 +38,7 @@ pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
     })
 }
 
-/// A sliding window of the burst and the rate of a bucket; `None` where it cannot be had.
+/// A sliding window of the burst and the rate of a bucket; `None` if there is none.
 fn in_place_of_bucket(bucket: &LimitSpec, burst: u64) -> Option<LimitSpec> {
     let nanos = bucket.window().as_nanos().checked_mul(burst.into())?;
     let nanos = nanos.checked_div(bucket.amount().into())?;

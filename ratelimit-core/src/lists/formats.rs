@@ -35,7 +35,7 @@ use super::{address, format::Format, reader::Reader};
 /// The number of lines examined to recognize a text.
 const LOOKED_AT: usize = 1000;
 
-/// The part of a text, in bytes, in which other words are looked for that a format has.
+/// The number of bytes at the beginning of a text that are searched for keywords of a format.
 const START: usize = 64 << 10;
 
 /// Guesses the format of `text`, which `bytes` are.

@@ -13,7 +13,7 @@ pub struct Merged {
     pub covered: usize,
 }
 
-/// Sorts entries by prefix, and leaves out those that say nothing of their own.
+/// Sorts entries by prefix, and leaves out redundant ones.
 pub fn merge(entries: &mut Vec<Entry>) -> Merged {
     entries.sort_by_key(|entry| entry.prefix);
     let mut merged = Merged::default();

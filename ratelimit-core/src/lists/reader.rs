@@ -34,7 +34,7 @@ pub struct Reader<'t> {
     reading: Reading,
     /// Whether there is one entry more than a list may have.
     is_full: bool,
-    /// Prefixes that were taken off again, and how many entries there were then.
+    /// Prefixes that were removed again, each with the number of entries at that time.
     taken_off: HashMap<Prefix, usize>,
     /// Whether an entry says how often it was seen.
     has_counts: bool,
@@ -150,7 +150,7 @@ impl<'t> Reader<'t> {
         match address::read(written, true) {
             Ok(written) => {
                 let count = self.reading.entries.len();
-                // Only what is there can be taken off.
+                // Only an existing entry can be removed.
                 let room = count.saturating_sub(self.taken_off.len());
                 let prefixes = written.prefixes().take(room);
                 self.taken_off

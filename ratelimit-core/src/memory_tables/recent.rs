@@ -50,7 +50,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         self.entries.iter().map(|(key, entry)| (key, &entry.value))
     }
 
-    /// Whether there is an entry, which is not seen by that.
+    /// Whether there is an entry. Asking does not count as a use.
     pub fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }

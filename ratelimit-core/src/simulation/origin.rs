@@ -68,7 +68,7 @@ impl Masks {
         }
     }
 
-    /// A source as it is written.
+    /// A source in text form.
     pub fn prefix(&self, source: IpAddr) -> Prefix {
         self.source.around(source)
     }

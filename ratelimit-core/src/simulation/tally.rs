@@ -3,7 +3,7 @@
 use ratelimit_common::Verdict;
 use serde::Serialize;
 
-/// Packets that passed, were dropped, and would have been dropped but for a dry run.
+/// Packets that passed, were dropped, and would have been dropped without the dry run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
     /// Packets that passed, except by a dry run.
@@ -25,7 +25,7 @@ impl Tally {
         *counter += 1;
     }
 
-    /// Adds the packets of another one.
+    /// Adds the packets of another tally.
     pub fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.dropped += other.dropped;

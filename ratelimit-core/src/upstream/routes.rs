@@ -102,7 +102,7 @@ impl Routes {
         self.routes = chosen;
     }
 
-    /// Whether the choice stays as it is until the bans change.
+    /// Whether the choice stays the same until the bans change.
     pub fn is_settled(&self, for_min: Duration, now: Instant) -> bool {
         let mut routes = self.routes.values();
         !routes.any(|route| route.until <= now || route.is_young(for_min, now))

@@ -168,7 +168,7 @@ impl Decisions {
         Ok(read)
     }
 
-    /// A decision as it is held, with its key; none when it has ended on its way.
+    /// A decision in the form that is kept, with its key; `None` if it has already ended.
     fn hold(
         &mut self,
         decision: &Decision<'_>,

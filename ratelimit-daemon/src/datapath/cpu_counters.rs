@@ -32,7 +32,7 @@ impl CpuCounters {
         })
     }
 
-    /// The sums over all CPUs at some indices, as many of which there are.
+    /// The sums over all CPUs at these indices, as far as they exist.
     pub fn sums(&self, indices: Range<u32>) -> io::Result<Vec<Counter>> {
         let mut sums = Vec::with_capacity(indices.len());
         let words = WORDS * self.cpus;

@@ -255,7 +255,7 @@ impl Dashboard {
     }
 }
 
-/// The answer that is kept, or another one where that is older than it may be.
+/// The cached answer, or a new one if that is too old.
 async fn fresh<T: Clone>(
     kept: &Kept<T>,
     lasts: Duration,

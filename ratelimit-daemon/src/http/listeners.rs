@@ -1,4 +1,4 @@
-//! Serves on whatever listener the controller hands over.
+//! Serves on the listeners that the controller hands over.
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

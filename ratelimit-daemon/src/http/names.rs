@@ -73,7 +73,7 @@ impl Names {
         found.unwrap_or_else(number)
     }
 
-    /// The name as it is or will be known; `None` where too many are looked up already.
+    /// The name, now or when it has been looked up; `None` if too many lookups are running.
     fn asked(&self, uid: u32) -> Option<watch::Receiver<Name>> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let user = users.get(&uid);

@@ -29,7 +29,7 @@ const DETACH_POLL: Duration = Duration::from_millis(2);
 enum Adoption {
     /// It runs the new program.
     Adopted(FdLink),
-    /// It ran in this mode, which is not the one that is wanted, and was taken off.
+    /// It ran in this mode, which is not the wanted one, and was detached.
     TakenOff(XdpMode),
     /// It had come off its interface.
     Gone,
@@ -128,7 +128,7 @@ fn attach_anew(
     state: &InterfaceState,
 ) -> anyhow::Result<(FdLink, Option<String>)> {
     let name = &interface.name;
-    // A link of ours may have been taken off because of its mode: ask again.
+    // A link of ours may have been detached because of its mode: ask again.
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(

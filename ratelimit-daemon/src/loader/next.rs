@@ -79,7 +79,7 @@ pub fn is_held(pins: &Pins, slot: u32, frags: bool) -> anyhow::Result<bool> {
         .with_context(|| format!("reading the map {name}"))
 }
 
-/// Lets go of the next programs of a slot, but for that of the program that runs there now, if it
+/// Releases the next programs of a slot, except that of the program that runs there now, if it
 /// has one.
 pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
     for frags in [false, true] {

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Follows the cluster that the configuration names, also another one after a reload.
+/// Follows the cluster that the configuration names, also after a reload names another.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(cluster_wishes);
     connection::follow(wish.await?, |config| follow_config(&controller, config)).await

@@ -165,7 +165,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// When it cannot be written; then nothing of it is.
+    /// If it cannot be written. Then no part of it is.
     pub fn write(&mut self, batch: &Batch<'_>) -> anyhow::Result<()> {
         self.connection()?;
         let connection = self.connection.as_mut().expect("it was just opened");

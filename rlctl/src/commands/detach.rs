@@ -1,4 +1,4 @@
-//! `rlctl detach`: the program is taken off the interfaces.
+//! `rlctl detach`: detaches the program from all interfaces.
 
 use ratelimit_core::{api::Detached, config::Paths};
 

@@ -11,7 +11,7 @@ use crate::{
     table::Table,
 };
 
-/// Lists what no ban holds for that was not forced.
+/// Lists the addresses that only forced bans apply to.
 pub fn run(client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<ProtectedView>> = client.get("/v1/protected")?;
     let mut table = Table::new("PREFIX | REASON | EXEMPT FROM A WIDER BAN");

@@ -22,7 +22,7 @@ const EXCEPT: &[&str] = &[
     "ratelimit-core/src/lists/tests/samples/*",
 ];
 
-/// Reports every long line. Returns whether there is none.
+/// Reports every long line. Returns `true` if there is none.
 pub fn is_kept() -> Result<bool> {
     let mut is_kept = true;
     for path in super::tracked(&patterns())? {

@@ -152,7 +152,7 @@ fn apt(arguments: &[&str]) -> Result<()> {
     process::output(&mut apt).map(drop)
 }
 
-/// Undoes that Debian starts a server as soon as it is installed: the tests start their own.
+/// Stops the servers that Debian starts on installation: the tests start their own.
 fn stop_service(service: &str) -> Result<()> {
     if !Path::new("/run/systemd/system").is_dir() {
         return Ok(());

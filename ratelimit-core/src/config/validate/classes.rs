@@ -1,4 +1,4 @@
-//! Whether the classes fit together, and whether limits name those that there are.
+//! Whether the classes fit together, and whether limits name existing ones.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -68,7 +68,7 @@ fn built_in(class: &Class) -> Option<&'static str> {
 }
 
 fn check_mentions(document: &Document, catalogue: &Catalogue, report: &Report) {
-    // A class that is wrong was reported; that it is used is no problem of its own.
+    // A wrong class was already reported; its use is not another problem.
     let defined: Vec<&str> = document
         .classes
         .iter()

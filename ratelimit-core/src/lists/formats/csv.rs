@@ -445,7 +445,7 @@ fn both(start: usize, end: usize) -> Problem {
     Problem::new(message, hint)
 }
 
-/// Whether a text has rows of as many columns, whatever is in them.
+/// Whether all rows of a text have the same number of columns, whatever they contain.
 pub fn is_table(text: &str) -> bool {
     [b',', b';', b'\t', b'|'].into_iter().any(|delimiter| {
         let rows = sample(text, delimiter);

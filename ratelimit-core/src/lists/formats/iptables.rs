@@ -1,7 +1,7 @@
 //! Rules of iptables: what `iptables-save` and `iptables -S` write, commands for it, and the table
 //! that `iptables -L -n` shows.
 //!
-//! The sources of rules that drop or reject all that is from them are taken, whatever chain leads
+//! Takes the sources of rules that drop or reject everything from them, whatever chain leads
 //! there.
 
 use super::{
@@ -74,7 +74,7 @@ pub fn read(reader: &mut Reader<'_>) {
     }
 }
 
-/// Reads a rule as it is written.
+/// Parses one rule.
 fn written<'t>(words: &[&'t str], table: &str, reader: &mut Reader<'_>) {
     let adds = |word: &&str| matches!(*word, "-A" | "--append" | "-I" | "--insert");
     let Some(at) = words.iter().position(adds) else {

@@ -49,7 +49,7 @@ impl<'t> Iterator for Tokens<'t> {
                 let ends = |c: char| {
                     c.is_whitespace() || matches!(c, '{' | '}' | ',' | ';' | '=' | '#' | '"')
                 };
-                // A sign that is no part of a word is one of its own, so that there is an end.
+                // A character outside of words is a token by itself, so this always advances.
                 self.rest
                     .find(ends)
                     .unwrap_or(self.rest.len())

@@ -33,7 +33,7 @@ pub fn read(reader: &mut Reader<'_>) {
                 let message = format!("the list claims {records} entries but has {lines}");
                 reader.bad(text, message, "fetch it again: a part of it is missing");
             }
-            // Another list may follow, with an account of its own.
+            // Another list may follow, with its own metadata.
             lines = 0;
             continue;
         }

@@ -364,8 +364,8 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Returns whether a packet could see one table changed and another one not, if they were
-    /// changed one after the other.
+    /// Returns whether a packet could see one table changed and another one unchanged if they
+    /// changed in turn.
     fn needs_atomic_change(&self, changes: &Changes, wanted: &Tables) -> bool {
         let settings = wanted.settings != self.held.settings;
         self.held.switched != wanted.switched

@@ -96,7 +96,7 @@ fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> 
         .collect()
 }
 
-/// A ban as it is reported, with its counter.
+/// A ban as the API reports it, with its counter.
 pub(super) fn reported_ban(state: &State, prefix: Prefix, origin: &Origin, row: &EntryRow) -> Ban {
     let owner = if let Origin::List(name) = origin {
         Owner::List(name)

@@ -40,7 +40,7 @@ pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted:
             None => Finding::ok(CHECK, found),
         };
     }
-    // The daemon knows its own: what runs in spite of it is another one, whatever its name.
+    // The daemon knows its own program, so this is another one, whatever its name.
     let is_denied = daemon.is_some_and(|it| it.why.is_some());
     match name_of(program) {
         Ok(Some(name)) if !is_denied && [PROGRAM, PROGRAM_FRAGS].contains(&name.as_str()) => {

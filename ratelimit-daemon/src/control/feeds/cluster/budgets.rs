@@ -248,7 +248,7 @@ impl Budgets {
         })
     }
 
-    /// The same for a key of a space.
+    /// Returns the usage of a key of a space.
     fn held_by_key(&self, key: &LogKey, index: usize, later_ns: u64) -> WindowUsage {
         let Some(space) = self.spaces.get(&key.scope()) else {
             return WindowUsage::default();
