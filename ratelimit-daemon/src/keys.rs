@@ -269,7 +269,7 @@ impl Keys {
         space.map_or([0; 2], |space| lock(space).used(key, index, [now, then]))
     }
 
-    /// Sets the shares of this node in the limits of a space. The leases end by the monotonic clock.
+    /// Sets the shares of this node in the limits of a space. Leases end by the monotonic clock.
     pub fn set_shares(&self, space: &str, mut shares: KeyShares) {
         let (now, monotonic) = (self.now().as_nanos(), clock::now().as_nanos());
         for share in shares.values_mut().flatten().flatten() {

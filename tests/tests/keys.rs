@@ -206,7 +206,8 @@ fn workers_that_obtain_from_two_nodes_get_no_more_than_the_limit() {
     let limits = "[policy.default]\n\
                   limits = []\n\
                   [keys.jobs]\n\
-                  limits = [{ requests = 1000, per = \"1h\", scope = \"cluster\" }]\n";
+                  limits = [{ requests = 1000, per = \"1h\", scope = \"cluster\" }]\n\
+                  key = { header = \"X-User\" }\n";
     let nodes = started(&redis, &["edge-1", "edge-2"], limits).unwrap();
     let obtained = |node: &Node, key: &str| {
         let some = json!({"space": "jobs", "key": key, "amount": 7, "mode": "some"});
@@ -246,6 +247,18 @@ fn workers_that_obtain_from_two_nodes_get_no_more_than_the_limit() {
     wait_for_all(&nodes).unwrap();
     let more: u64 = nodes.iter().map(|node| obtained(node, "alone")).sum();
     assert_eq!(alone + rest + more, 1000);
+    // A proxy is told that nothing is left, though this node has used little.
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--include", "--unix-socket"])
+        .arg(nodes[1].service().path("run/control.sock"))
+        .args([
+            "--header",
+            "X-User: alone",
+            "http://localhost/v1/forward-auth/jobs",
+        ]);
+    let told = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+    assert!(told.starts_with("HTTP/1.1 429"), "{told}");
+    assert!(told.contains("ratelimit: \"jobs\";r=0;t="), "{told}");
     let checked = nodes[0]
         .service()
         .rlctl_ok(&["keys", "jobs", "alone"])
