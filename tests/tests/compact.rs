@@ -163,7 +163,7 @@ fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
     let mut service = Service::started(&lab, &old).unwrap();
     let mut policies = String::new();
     for index in 0..1_000 {
-        let sources = format!("10.{}.{}.0/24", index / 256, index % 256);
+        let sources = format!("10.{}.{}.0/23", index / 128, index % 128 * 2);
         let limits = "[{ packets = 5, per = \"1m\" }]";
         writeln!(
             policies,
