@@ -1,5 +1,5 @@
 //! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing,
-//! except for the attempt of [`refusal`].
+//! except for the attempt of [`refusal()`].
 // A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
