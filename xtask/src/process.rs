@@ -6,12 +6,13 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    process::{Command, ExitCode, ExitStatus, Output},
+    process::{Command, ExitCode, ExitStatus, Output, Stdio},
+    thread,
 };
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::{setup, workspace};
 
 /// The cargo that runs this, in the root of the repository.
 pub fn cargo() -> Command {
@@ -77,7 +78,34 @@ pub fn build_with_daemon(program: Option<&str>) -> Result<()> {
     if let Some(program) = program {
         build.args(["--package", "ratelimit-tests", "--bin", program]);
     }
-    run(build)
+    thread::scope(|scope| {
+        scope.spawn(build_bpf_early);
+        run(build)
+    })
+}
+
+/// Builds the BPF objects where the build script of the daemon will find them. Cargo runs that
+/// script last, for most of a minute and beside an idle CPU. If this fails, the script says why.
+fn build_bpf_early() {
+    let directory = workspace::target_dir().join("debug/build/bpf-object");
+    for (features, binaries) in [
+        ("program", &["--bin", "ratelimit", "--bin", "entry"][..]),
+        ("program,lean", &["--bin", "ratelimit"]),
+    ] {
+        let mut cargo = cargo();
+        cargo
+            .args(["build", "--quiet", "--package", "ratelimit-ebpf"])
+            .args(["--features", features])
+            .args(binaries)
+            .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
+            .args(["-Z", "build-std=core"])
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTC", setup::compiler_with_sources())
+            .env("CARGO_TARGET_DIR", &directory)
+            .env("CARGO_BUILD_BUILD_DIR", &directory)
+            .stderr(Stdio::null());
+        let _ = cargo.status();
+    }
 }
 
 /// Whether this runs as root.
