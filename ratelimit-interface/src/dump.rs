@@ -55,7 +55,7 @@ pub struct Refused {
 ///
 /// # Errors
 ///
-/// If the kernel does not answer. What it refuses is inside.
+/// If the kernel does not answer. A refusal is the inner error.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"

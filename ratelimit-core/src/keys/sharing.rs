@@ -103,8 +103,8 @@ impl Sharing {
         }
     }
 
-    /// Returns the demand of each key since it was first asked about. A key without
-    /// requests for `window` is forgotten.
+    /// Returns the demand of each key since it was first asked about. A key without requests for
+    /// `window` is forgotten.
     pub fn demands(&mut self, window: Duration, now: Instant) -> Vec<(KeyHash, Demand)> {
         let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let is_over =

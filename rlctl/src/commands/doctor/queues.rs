@@ -1,4 +1,5 @@
-//! Whether packets are spread over the CPUs, and what each driver asks of its queues for XDP.
+//! The queues of an interface: whether they spread packets over the CPUs, and the rules of drivers
+//! for XDP.
 
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -16,7 +17,7 @@ struct Driver {
     why: &'static str,
 }
 
-/// What a driver asks for.
+/// The condition of a driver for XDP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Rule {
     /// At most half of the queues are in use, as many to send as to receive.
@@ -103,7 +104,7 @@ pub struct Subject {
     of: Option<String>,
     driver: Option<String>,
     queues: Option<Queues>,
-    /// The most queues of an interface that reports nothing else.
+    /// The largest number of receive queues, for drivers that report no channels.
     receiving_max: u32,
     runs_native: bool,
     /// Whether the program sends packets.
@@ -329,8 +330,8 @@ mod tests {
     const COMBINED: u16 = 9;
 
     /// An answer to `ETHTOOL_MSG_CHANNELS_GET` as `ethnl_default_doit` and `channels_fill_reply` of
-    /// the kernel write it. `the_answers_are_those_of_the_kernel` compares it with recordings. What
-    /// each driver answers is from its `get_channels`, as of Linux 6.18.
+    /// the kernel write it. `the_answers_are_those_of_the_kernel` compares it with recordings.
+    /// The numbers follow `get_channels` of each driver, as of Linux 6.18.
     fn answer(index: u32, name: &str, attributes: &Attributes) -> Vec<u8> {
         let attribute = |kind: u16, value: &[u8]| {
             let length = u16::try_from(value.len() + 4).unwrap();
