@@ -8,7 +8,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{plot, report::Report, table, tcp};
+use crate::{
+    plot,
+    report::{Report, Row},
+    statistics::Spread,
+    table, tcp,
+};
 
 /// The two lines around figures.
 pub type Markers = [&'static str; 2];
@@ -52,7 +57,8 @@ pub fn docs() -> PathBuf {
 
 fn figures(report: &Report) -> String {
     format!(
-        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets.{}\n\n\
+        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets.{} An empty program took {} \
+         ns. The slowest run of a case takes {:.0} % longer than the fastest, in the median.\n\n\
          ![Cost of a packet by the number of sources](performance.svg)\n\n{}",
         report.date,
         report.machine,
@@ -60,6 +66,8 @@ fn figures(report: &Report) -> String {
         report.rounds,
         report.packets,
         others(&report.others),
+        baseline(&report.rows),
+        spread(&report.rows),
         table::render(report)
     )
 }
@@ -80,6 +88,24 @@ fn others(versions: &[String]) -> String {
         return String::new();
     }
     format!(" Beside it {}.", versions.join(", "))
+}
+
+/// The shortest and the longest time of an empty program beside the cases.
+fn baseline(rows: &[Row]) -> String {
+    let nanos = rows.iter().map(|row| row.zero_nanos.median);
+    let (least, most) = nanos.fold((f64::MAX, 0.0), |(least, most), it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    format!("{least:.0} to {most:.0}")
+}
+
+/// How much longer the slowest run of a case takes than the fastest, in the median of all cases, in
+/// percent.
+fn spread(rows: &[Row]) -> f64 {
+    let spreads = rows
+        .iter()
+        .map(|row| (row.ratio.max / row.ratio.min - 1.0) * 100.0);
+    Spread::of(&spreads.collect::<Vec<_>>()).map_or(0.0, |spread| spread.median)
 }
 
 /// `text` with `figures` between the markers; `None` where they are missing.

@@ -14,7 +14,7 @@ mod users;
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -24,9 +24,9 @@ use crate::{
     arguments::Arguments,
     document::{self, Markers},
     harness,
-    machine::{self, Machine},
+    machine::Machine,
     statistics::Spread,
-    table,
+    table::{self, Cell},
 };
 use captured::Captured;
 use contender::{Contender, Kind};
@@ -55,11 +55,9 @@ pub struct Row {
     /// For each round: the web traffic of users as a part of that without a flood and limiter, and
     /// the same for DNS.
     parts: [Vec<f64>; 2],
-    /// For each round: how long users of the web waited that were served, a half of them and 99 %,
-    /// in milliseconds.
-    waits: [Vec<f64>; 2],
-    /// For each round: how many CPUs were busy, with servers, users and flood.
-    cpus: Vec<f64>,
+    /// For each round: how long 99 % of the users of the web waited at most that were served, in
+    /// milliseconds.
+    waits: Vec<f64>,
     /// For each round: packets of the flood in a second.
     per_second: Vec<f64>,
 }
@@ -103,7 +101,9 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
             }
         }
         for row in &of_flood {
-            eprintln!("{}", row.line(&of_flood).unwrap_or_default().join(" "));
+            for cell in row.cells(&of_flood).into_iter().flatten() {
+                eprintln!("{}, {}: {}", cell.row, cell.column, cell.text);
+            }
         }
         rows.extend(of_flood);
     }
@@ -131,7 +131,6 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     served: Served,
-    cpus: f64,
     per_second: f64,
 }
 
@@ -141,15 +140,11 @@ fn turn(sender: &mut Sender, contender: &Contender, flood: Flood) -> Result<Turn
     thread::scope(|scope| {
         let flooding = scope.spawn(|| sender.flood(&contender.lab, flood, &is_over));
         thread::sleep(BEFORE);
-        let (start, busy) = (Instant::now(), machine::busy()?);
         let served = contender.users.ask(&contender.lab.far, TURN);
-        let cpus = machine::busy()?.saturating_sub(busy);
-        let cpus = cpus.as_secs_f64() / start.elapsed().as_secs_f64();
         is_over.store(true, Relaxed);
         let flooded = flooding.join();
         Ok(Turn {
             served: served?,
-            cpus,
             per_second: flooded.map_err(|_| anyhow!("the flood has panicked"))??,
         })
     })
@@ -161,8 +156,7 @@ impl Row {
             flood,
             kind,
             parts: Default::default(),
-            waits: Default::default(),
-            cpus: vec![],
+            waits: vec![],
             per_second: vec![],
         }
     }
@@ -173,11 +167,8 @@ impl Row {
             parts.push(served.per_second[kind] / base.per_second[kind]);
         }
         if served.per_second[0] > 0.0 {
-            for (waits, wait) in self.waits.iter_mut().zip(served.waits) {
-                waits.push(wait);
-            }
+            self.waits.push(served.wait);
         }
-        self.cpus.push(turn.cpus);
         self.per_second.push(turn.per_second);
     }
 
@@ -202,37 +193,77 @@ impl Row {
         )
     }
 
-    fn line(&self, of_flood: &[Self]) -> Option<Vec<String>> {
-        let mut line = vec![self.flood.label().to_owned(), self.kind.label().to_owned()];
-        for part in self.spreads()? {
-            line.push(format!("{:.2}", part.median));
-            line.push(format!("{:.2}-{:.2}", part.min, part.max));
-        }
-        let [median, most] = &self.waits;
-        for figures in [median, most, &self.cpus] {
-            let spread = Spread::of(figures);
-            line.push(spread.map_or_else(String::new, |it| format!("{:.1}", it.median)));
-        }
-        line.push(format!("{:.0}", Spread::of(&self.per_second)?.median / 1e3));
+    /// Returns the flood with the rates that came through the contenders, in thousands a second.
+    fn flood_with_rates(of_flood: &[Self]) -> Option<String> {
+        let [first, ..] = of_flood else { return None };
+        let rate = |row: &Self| Some(Spread::of(&row.per_second)?.median / 1e3);
+        let rates: Option<Vec<_>> = of_flood.iter().map(rate).collect();
+        let Spread { min, max, .. } = Spread::of(&rates?)?;
+        let rates = match (format!("{min:.0}"), format!("{max:.0}")) {
+            (least, most) if least == most => most,
+            (least, most) => format!("{least}-{most}"),
+        };
+        Some(format!("{} ({rates} kpps)", first.flood.label()))
+    }
+
+    /// Returns how many web requests and DNS queries of users were answered, and how long 99 % of
+    /// the users of the web waited at most.
+    fn cells(&self, of_flood: &[Self]) -> Option<[Cell; 3]> {
+        let cell = |row: &str, text| Cell {
+            row: row.to_owned(),
+            column: self.kind.label().to_owned(),
+            text,
+        };
+        let flood = self.flood.label();
+        let [web, queries] = self.spreads()?;
         let is_reached = self.kind.is_ours().then(|| self.is_reached(of_flood));
-        line.push(table::mark(is_reached.flatten()));
-        Some(line)
+        let wait =
+            Spread::of(&self.waits).map_or_else(String::new, |it| format!("{:.1}", it.median));
+        Some([
+            cell(
+                &Self::flood_with_rates(of_flood)?,
+                table::figure(web, is_reached.flatten()),
+            ),
+            cell(flood, format!("{:.2}", queries.min)),
+            cell(flood, wait),
+        ])
     }
 }
 
 fn render(rows: &[Row]) -> Result<String> {
-    let heads = [
-        "flood", "through", "web", "spread", "DNS", "spread", "50 % ms", "99 % ms", "CPUs", "kpps",
-        "goal",
-    ];
     let of_one = |one: &Row, other: &Row| one.flood == other.flood;
-    let lines = rows.chunk_by(of_one);
-    let lines = lines.flat_map(|of_flood| of_flood.iter().map(|row| row.line(of_flood)));
-    let lines: Option<Vec<_>> = lines.collect();
-    Ok(table::table(
-        &heads,
-        &lines.context("no round was measured")?,
+    let floods = rows.chunk_by(of_one);
+    let cells = floods.flat_map(|of_flood| of_flood.iter().map(|row| row.cells(of_flood)));
+    let cells: Option<Vec<_>> = cells.collect();
+    let (mut web, mut queries, mut waits) = (vec![], vec![], vec![]);
+    for [of_web, of_queries, of_waits] in cells.context("no round was measured")? {
+        web.push(of_web);
+        queries.push(of_queries);
+        waits.push(of_waits);
+    }
+    Ok(format!(
+        "Web requests answered, as a part of those without a flood and limiter:\n\n\
+         {}\n\
+         {}\n\
+         Milliseconds in which 99 % of the web requests were answered:\n\n\
+         {}",
+        table::pivot("flood", &web),
+        of_queries(rows, &queries),
+        table::pivot("flood", &waits),
     ))
+}
+
+/// A sentence about the DNS queries if nearly all were answered, a table otherwise.
+fn of_queries(rows: &[Row], cells: &[Cell]) -> String {
+    let parts = rows.iter().flat_map(|row| &row.parts[1]);
+    let least = parts.copied().fold(f64::MAX, f64::min);
+    if least >= GOAL {
+        return format!("At least {least:.2} of the DNS queries were answered in every round.\n");
+    }
+    format!(
+        "DNS queries answered, in the worst round:\n\n{}",
+        table::pivot("flood", cells)
+    )
 }
 
 #[cfg(test)]

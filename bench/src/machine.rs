@@ -1,8 +1,8 @@
 //! The machine that figures come from.
 
-use std::{fmt, fs, time::Duration};
+use std::{fmt, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use ratelimit_tests::cpu;
 use serde::{Deserialize, Serialize};
 
@@ -50,23 +50,6 @@ impl fmt::Display for Machine {
             self.processor, self.cpus, self.kernel
         )
     }
-}
-
-/// Returns how long all CPUs together were busy since boot, without time taken by the hypervisor.
-pub fn busy() -> Result<Duration> {
-    let stat = read("/proc/stat")?;
-    let fields: Vec<u64> = stat
-        .split_whitespace()
-        .skip(1)
-        .map_while(|field| field.parse().ok())
-        .collect();
-    // proc_stat(5), in hundredths of a second (USER_HZ).
-    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = fields[..] else {
-        bail!("/proc/stat says {stat}");
-    };
-    Ok(Duration::from_millis(
-        (user + nice + system + irq + softirq) * 10,
-    ))
 }
 
 fn read(path: &str) -> Result<String> {

@@ -158,31 +158,17 @@ impl Path {
     }
 }
 
-/// The table of the documentation: a row for each limit, a column for each number of connections
-/// and round-trip time.
+/// The table of the documentation, in percent: a row for each limit, a column for each number of
+/// connections and round-trip time.
 pub fn render(rows: &[TcpRow]) -> String {
-    let columns = || {
-        let of = |count| ROUND_TRIPS.map(|round_trip| (count, round_trip));
-        CONNECTIONS.into_iter().flat_map(of)
-    };
-    let heads = columns().map(|(count, round_trip)| format!("{count} × {round_trip} ms"));
-    let heads: Vec<String> = ["limit".to_owned()].into_iter().chain(heads).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let line = |limit: &str| {
-        let cell = |(connections, round_trip)| {
-            let mut rows = rows.iter().filter(|row| row.limit == limit);
-            let row = rows.find(|it| (it.connections, it.round_trip) == (connections, round_trip));
-            row.map_or_else(String::new, |row| {
-                format!("{:.0} %", row.part.median * 100.0)
-            })
-        };
-        let limit = format!("`{limit}`");
-        [limit].into_iter().chain(columns().map(cell)).collect()
-    };
-    let measured = LIMITS
-        .into_iter()
-        .filter(|limit| rows.iter().any(|row| row.limit == *limit));
-    table::table(&heads, &measured.map(line).collect::<Vec<_>>())
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.connections, row.round_trip));
+    let cells = rows.into_iter().map(|row| table::Cell {
+        row: format!("`{}`", row.limit),
+        column: format!("{} × {} ms", row.connections, row.round_trip),
+        text: format!("{:.0}", row.part.median * 100.0),
+    });
+    table::pivot("limit", &cells.collect::<Vec<_>>())
 }
 
 /// Joins two namespaces.

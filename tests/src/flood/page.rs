@@ -3,20 +3,18 @@
 use super::{Cell, FloodResult, Promise, Store};
 use crate::table::Table;
 
-/// Returns a table of the cells of one store: a row for those that differ only in the rate of the
-/// limited source, with the worst of them.
+/// Returns a table of the cells of one store: a row for those with as many forged sources, with the
+/// worst of them.
 pub fn table(store: Store, capacity: u32, measured: &[(Cell, FloodResult)]) -> Table {
     let mut table = Table::new(&[
         "sources",
-        "packets each",
         "known: passed %",
         "promised %",
         "limited: times its limit",
         "forged: passed %",
     ]);
-    let alike = |left: &(Cell, FloodResult), right: &(Cell, FloodResult)| {
-        (left.0.share, left.0.packets_each) == (right.0.share, right.0.packets_each)
-    };
+    let alike =
+        |left: &(Cell, FloodResult), right: &(Cell, FloodResult)| left.0.share == right.0.share;
     for rows in measured.chunk_by(alike) {
         let cell = &rows[0].0;
         let outcomes = || rows.iter().map(|(_, outcome)| outcome);
@@ -26,7 +24,6 @@ pub fn table(store: Store, capacity: u32, measured: &[(Cell, FloodResult)]) -> T
         let percent = |share: f64| format!("{:.2}", share * 100.0);
         table.push(vec![
             cell.share.to_string(),
-            cell.packets_each.to_string(),
             percent(least(|outcome| outcome.known.share())),
             percent(Promise::new(store, cell, capacity).known_share),
             format!("{:.2}", most(FloodResult::times_the_limit)),
@@ -42,15 +39,21 @@ mod tests {
     use crate::flood::Passed;
 
     #[test]
-    fn a_row_has_the_worst_of_four_floods() {
+    fn a_row_has_the_worst_of_the_floods_with_as_many_sources() {
         let known = |passed| FloodResult {
             windows: 1,
             known: Passed { sent: 10, passed },
             ..FloodResult::default()
         };
         let measured: Vec<_> = Cell::all()
-            .take(8)
-            .zip([10, 9, 10, 10, 8, 8, 8, 8].map(known))
+            .take(32)
+            .zip((0..32).map(|number| {
+                known(if number == 9 {
+                    9
+                } else {
+                    10 - u64::from(number > 15) * 2
+                })
+            }))
             .collect();
         let table = table(Store::Compact, 4_096, &measured).to_string();
         let rows: Vec<&str> = table.lines().skip(2).collect();
