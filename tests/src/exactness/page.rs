@@ -9,7 +9,6 @@ pub fn table(clock: Clock, measured: &[(Cell, Row)]) -> Table {
     let mut table = Table::new(&[
         "algorithm",
         "CPUs",
-        "runs",
         "sent",
         "admitted",
         "oracle",
@@ -36,7 +35,6 @@ pub fn table(clock: Clock, measured: &[(Cell, Row)]) -> Table {
         table.push(vec![
             cell.subject.name.to_owned(),
             cell.cpus.to_string(),
-            runs.len().to_string(),
             sum(|row| row.sent),
             sum(|row| row.admitted),
             sum(|row| row.oracle),
