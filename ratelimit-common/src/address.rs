@@ -243,7 +243,6 @@ mod link_local {
     const FILLER: u64 = 0xfffe << 24;
     const FILLER_MASK: u64 = 0xffff << 24;
     const LOW: u64 = (1 << 24) - 1;
-    /// The bits that are left out.
     const LEFT_OUT: u32 = 12;
 
     /// Whether these are the first 64 bits of a link-local address, or the key of one.

@@ -124,7 +124,6 @@ pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
     [of_node(tables), tables.policy(destination)]
 }
 
-/// The policy of the node.
 #[inline(always)]
 fn of_node(tables: &impl Tables) -> Option<&Policy> {
     let index = tables.settings().node_policy();
@@ -334,7 +333,6 @@ struct Layer<'a, A: Address> {
 }
 
 impl<'a, A: Address> Layer<'a, A> {
-    /// Creates the check of `layer`.
     #[inline(always)]
     fn new<T: FamilyTables<A>>(
         layer: usize,

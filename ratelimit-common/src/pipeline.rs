@@ -81,7 +81,6 @@ struct Packet<'a, A: Address> {
     policy_index: u32,
     policy: Option<&'a Policy>,
     classified: Classified,
-    /// The input of the limits.
     arrival: Arrival,
     /// The result of the limits, and the refusal if it is one.
     outcome: Outcome,
@@ -143,7 +142,6 @@ fn family_of(payload: Result<Payload, DropReason>) -> Family {
 }
 
 impl<'a, A: Address> Packet<'a, A> {
-    /// A packet before the first stage.
     #[inline(always)]
     fn new(flow: &'a Flow<A>, frame: Cursor<'a>, now: Instant) -> Self {
         Self {

@@ -102,7 +102,6 @@ pub struct Countdown {
     began_ns: u64,
     /// Packets of the epoch up to the one that was looked at last.
     seen: u32,
-    /// The number of them that were looked at.
     looks: u32,
     /// The packets to leave out that were chosen, and those of them that are left.
     chosen: u32,

@@ -469,13 +469,11 @@ impl Settings {
         }
     }
 
-    /// Whether a feature is in use.
     #[inline(always)]
     fn uses<const FEATURE: u8>(self) -> bool {
         features::is_enabled::<FEATURE>() && self.has(1u32.wrapping_shl(FEATURE.into()))
     }
 
-    /// Whether any of the flags is set.
     #[inline(always)]
     const fn has(self, flags: u32) -> bool {
         self.0 & flags as u64 != 0

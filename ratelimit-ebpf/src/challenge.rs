@@ -277,7 +277,6 @@ fn on(asked: Asked) -> *mut On {
     }
 }
 
-/// The key of cookies.
 #[inline(always)]
 pub fn key() -> Key {
     let word = |index| CHALLENGE_KEY.get(index).copied().unwrap_or_default();

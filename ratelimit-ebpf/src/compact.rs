@@ -21,7 +21,6 @@ use crate::{
     subprogram::{Packet, without_bounds},
 };
 
-/// The seeds of the tags.
 #[unsafe(no_mangle)]
 static COMPACT_SEED_0: Constant<u64> = Constant::new(0);
 #[unsafe(no_mangle)]
@@ -38,14 +37,12 @@ pub fn is_used() -> bool {
 pub struct MapSet(pub *mut Set);
 
 impl MapSet {
-    /// The address of the word at `index`.
     #[inline(always)]
     fn word(self, index: u32) -> *mut u64 {
         // SAFETY: the set is a live map value, and the mask keeps the index within it.
         unsafe { self.0.cast::<u64>().add(index as usize & (WORDS - 1)) }
     }
 
-    /// The address of a slot's word.
     #[inline(always)]
     fn word_at(self, slot: usize) -> MapWord {
         MapWord(self.word(word_at(slot)))
@@ -247,7 +244,6 @@ impl<'a, A: FamilyMaps> CompactWords<'a, A> {
         LogKey::new(&SourceKey::new(*self.address, self.scope)).of_limit(index as u32)
     }
 
-    /// Whether the source has its slot of `limit`.
     #[inline(always)]
     fn has_slot(&self, limit: &Limit) -> bool {
         self.set(limit)

@@ -13,7 +13,6 @@ impl<T: Copy> Constant<T> {
         Self(default)
     }
 
-    /// The value.
     #[inline(always)]
     pub fn get(&self) -> T {
         // SAFETY: the reference is valid. Volatile, because the compiler must not take the default

@@ -89,7 +89,6 @@ impl AtomicWords for BanRing {
     }
 }
 
-/// Counts the result of a ban.
 #[inline(always)]
 pub fn count(detection: BanResult) {
     if let Some(tally) = first(&DETECTIONS) {

@@ -14,7 +14,6 @@ use ratelimit_common::{
 
 use crate::{frame, interface, maps::TUNNELS};
 
-/// Whether any tunnel is looked into.
 #[inline(always)]
 fn looks_inside() -> bool {
     features::is_enabled::<{ Feature::Tunnels as u8 }>()

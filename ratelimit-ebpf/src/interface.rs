@@ -9,21 +9,17 @@ use ratelimit_common::{
 
 use crate::{constant::Constant, maps::INTERFACES};
 
-/// The slot of the interface.
 #[unsafe(no_mangle)]
 static INTERFACE: Constant<u32> = Constant::new(0);
 
-/// The slot of the interface.
 #[inline(always)]
 pub fn slot() -> u32 {
     INTERFACE.get()
 }
 
-/// The place of its first counter.
 #[unsafe(no_mangle)]
 static FIRST_COUNTER: Constant<u32> = Constant::new(0);
 
-/// The place of its first counter.
 #[inline(always)]
 pub fn first_counter() -> u32 {
     FIRST_COUNTER.get()
@@ -52,7 +48,6 @@ subprogram! {
 #[unsafe(no_mangle)]
 static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
 
-/// The header before the network header.
 #[inline(always)]
 pub fn link_layer() -> LinkLayer {
     if features::is_enabled::<{ Feature::NoEthernet as u8 }>() {

@@ -51,20 +51,17 @@ impl<A: FamilyMaps> MapWords<A> {
         Self { record, key }
     }
 
-    /// The address of the first word.
     #[inline(always)]
     fn first(&self) -> MapWord {
         MapWord(self.record.cast())
     }
 
-    /// The address of the word at `index`.
     #[inline(always)]
     fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value, and the mask keeps the index within it.
         MapWord(unsafe { self.first().0.add(index & record_words().wrapping_sub(1)) })
     }
 
-    /// The first word.
     #[inline(always)]
     pub fn load_first(&self) -> u64 {
         self.first().load(0)
@@ -140,7 +137,6 @@ impl<A: FamilyMaps> Words for MapWords<A> {
 pub struct RecordWords<const WORDS: usize>(pub *mut [u64; WORDS]);
 
 impl<const WORDS: usize> RecordWords<WORDS> {
-    /// The address of the word at `index`.
     #[inline(always)]
     pub fn word(&self, index: usize) -> MapWord {
         // SAFETY: the record is a live map value of this many words, a power of two.
@@ -290,7 +286,6 @@ impl AtomicWords for MapRing {
     }
 }
 
-/// Counts a source that got state.
 #[inline(always)]
 pub fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {

@@ -344,7 +344,6 @@ static SOURCE_MASK_V4: Constant<u32> = Constant::new(u32::MAX);
 #[unsafe(no_mangle)]
 static SOURCE_MASK_V6: Constant<[u64; 2]> = Constant::new([u64::MAX, 0]);
 
-/// The maps of an address family.
 pub trait FamilyMaps: Address {
     const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
@@ -358,7 +357,6 @@ pub trait FamilyMaps: Address {
     fn filter_word(index: u32) -> Option<&'static u64>;
     /// A word of the prefix-length filter, for writing.
     fn filter_word_mut(index: u32) -> Option<*mut u64>;
-    /// The bits of an address that make it a source.
     fn source_mask() -> Self;
 }
 

@@ -14,7 +14,6 @@ use crate::{
     subprogram::Packet,
 };
 
-/// The state of the node's limits.
 pub struct MapNode;
 
 impl PooledLimits for MapNode {

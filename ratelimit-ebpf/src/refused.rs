@@ -26,7 +26,6 @@ static REFUSED_SETS: Constant<u32> = Constant::new(SETS);
 #[unsafe(no_mangle)]
 static ASKED_UNTIL_NS: Variable = Variable::new();
 
-/// Counts a refusal of `source`.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
     if let Some(set) = set_of_this_cpu(source) {

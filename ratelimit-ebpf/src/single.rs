@@ -8,12 +8,10 @@ use ratelimit_common::direct;
 pub struct Single<T, const MAP: u8>(PhantomData<T>);
 
 impl<T, const MAP: u8> Single<T, MAP> {
-    /// The element of the map.
     pub const fn new() -> Self {
         Self(PhantomData)
     }
 
-    /// The address of the element.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut T {
         direct::address::<MAP>().cast()

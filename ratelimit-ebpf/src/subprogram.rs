@@ -157,7 +157,6 @@ impl Packet {
     }
 }
 
-/// The result of a subprogram.
 #[inline(always)]
 pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
     // SAFETY: the number was packed from a valid value.
@@ -174,7 +173,6 @@ pub fn opaque(mut answer: u64) -> u64 {
     answer
 }
 
-/// Hides from the compiler what a reference reads.
 #[inline(always)]
 pub fn opaque_ref<T>(value: &T) -> &T {
     // SAFETY: it is the same reference.

@@ -11,19 +11,16 @@ pub struct Variable(UnsafeCell<u64>);
 unsafe impl Sync for Variable {}
 
 impl Variable {
-    /// A variable that is 0.
     pub const fn new() -> Self {
         Self(UnsafeCell::new(0))
     }
 
-    /// The value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
         // SAFETY: the place is valid. Volatile, as other CPUs write it.
         unsafe { self.0.get().read_volatile() }
     }
 
-    /// Sets another value.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         // SAFETY: as above.

@@ -245,13 +245,11 @@ impl FixedWindow {
         bits::shl(ns, self.span)
     }
 
-    /// The number of bits of the count in a word.
     #[inline(always)]
     const fn count_bits(&self) -> u32 {
         (self.early & BITS) as u32
     }
 
-    /// The shift from nanoseconds to the scale of words.
     #[inline(always)]
     const fn ns_shift(&self) -> u32 {
         (self.span & BITS) as u32
@@ -263,13 +261,11 @@ impl FixedWindow {
         self.count_bits().wrapping_sub(self.ns_shift())
     }
 
-    /// The bits of the opening tick in a word.
     #[inline(always)]
     fn opened_mask(&self) -> u64 {
         bits::shl(u64::MAX, self.early)
     }
 
-    /// Whether a packet at `now` belongs to the window of a word.
     #[inline(always)]
     fn is_open(&self, word: u64, now: Instant) -> bool {
         let opened = word & self.opened_mask();

@@ -218,13 +218,11 @@ impl SlidingLog {
     }
 }
 
-/// The index in a head.
 #[inline(always)]
 const fn index(head: u64) -> u32 {
     (head & INDEX_MASK) as u32
 }
 
-/// The position of the head.
 struct RingPosition {
     head: u64,
     /// The index among the words of the ring.

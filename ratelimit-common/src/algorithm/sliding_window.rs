@@ -55,7 +55,6 @@ const INDEX_BITS_MIN: u32 = 8;
 /// without its leading one.
 const PREVIOUS_BITS: u32 = 15;
 const MANTISSA_BITS: u32 = 10;
-/// The largest representable count.
 const PREVIOUS_MAX: u64 = WHOLE_MASK << 30;
 /// Numbers up to this are represented exactly.
 const WHOLE_MASK: u64 = (2 << MANTISSA_BITS) - 1;
@@ -87,7 +86,6 @@ struct Sight {
     index: u64,
     /// The count of the previous window, encoded by [`rounded_up`].
     previous: u64,
-    /// The count of the window.
     count: u64,
     /// The remaining part of the window, in units of 2^-`phase_bits`.
     left: u64,

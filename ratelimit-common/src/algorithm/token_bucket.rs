@@ -636,7 +636,6 @@ mod tests {
         window_ns: i128,
         burst: i128,
         missing: i128,
-        /// The inflow so far.
         flowed: i128,
         last: u64,
     }

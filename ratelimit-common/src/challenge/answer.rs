@@ -243,7 +243,6 @@ fn said<A: Address>(
     })
 }
 
-/// Creates the IPv4 answer to `question`.
 #[inline(always)]
 fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
@@ -254,7 +253,6 @@ fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     transmute!(Packet { header, segment })
 }
 
-/// Creates the IPv6 answer to `question`.
 #[inline(always)]
 fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     let [source, destination] = question.connection.addresses;

@@ -38,7 +38,6 @@ pub struct Segment<A> {
     pub sequence: u32,
     /// The position of the segment.
     pub offsets: Offsets,
-    /// The flags.
     flags: u8,
     /// The data offset in words of 4 bytes, in the upper half.
     words: u8,

@@ -16,13 +16,11 @@ struct Target {
     mask: [u64; 2],
 }
 
-/// Contains all addresses.
 const ALL: Target = Target {
     front: [0, 0],
     mask: [0, 0],
 };
 
-/// Contains no address.
 const NONE: Target = Target {
     front: [1, 0],
     mask: [0, 0],
@@ -52,7 +50,6 @@ impl Target {
     }
 }
 
-/// The targets of a family.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 struct OfFamily {
@@ -62,7 +59,6 @@ struct OfFamily {
 }
 
 impl OfFamily {
-    /// Creates the targets with this prefix.
     const fn of(prefix: Target) -> Self {
         let mut prefixes = [NONE; TARGETS_MAX];
         prefixes[0] = prefix;

@@ -379,7 +379,6 @@ impl World {
         }
     }
 
-    /// With other rules.
     fn by(self, change: impl FnOnce(Rules) -> Rules) -> Self {
         Self {
             rules: self.rules.map(change),

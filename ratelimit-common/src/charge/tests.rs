@@ -273,12 +273,10 @@ impl Shared {
     }
 }
 
-/// Finds all words.
 fn known<W: Words + Copy>(words: W) -> impl Fn(usize, &Limit) -> Option<At<W>> {
     move |index, _| Some(At { words, index })
 }
 
-/// The word at an index.
 struct At<W> {
     words: W,
     index: usize,

@@ -382,7 +382,6 @@ impl Machine {
     }
 }
 
-/// One of them.
 struct Cpu<'a> {
     machine: &'a Machine,
     cpu: usize,

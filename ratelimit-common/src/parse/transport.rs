@@ -29,7 +29,6 @@ const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 const FLAGS_END: u16 = 14;
 /// Bytes of a header of UDP or ICMP. A part that others follow ends at a multiple of as many.
 const SHORT_HEADER: u16 = 8;
-/// Bytes of both ports.
 const PORTS_BYTES: u16 = 4;
 
 /// The upper layer of a packet: the offset of its header, its protocol, and its fragment.
