@@ -9,10 +9,6 @@ use clap::Args;
 
 use crate::{process, setup, workspace};
 
-const TARGET: &str = "bpfel-unknown-none";
-/// The profile of BPF objects.
-const PROFILE: &str = "bpf";
-
 /// The option of the benchmark that names a checkout.
 const XDP_FIREWALL: &str = "--xdp-firewall";
 
@@ -55,17 +51,14 @@ pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
 /// The BPF object, by the compiler that has the sources of `core`: the target comes without a built
 /// one.
 pub fn build_harness() -> Result<PathBuf> {
-    let mut cargo = process::cargo();
+    let mut cargo = process::cargo_for_bpf("build");
     cargo
-        .args(["build", "--package", "ratelimit-bench-ebpf"])
+        .args(["--package", "ratelimit-bench-ebpf"])
         .args(["--features", "program"])
-        .args(["--profile", PROFILE, "--target", TARGET])
-        .args(["-Z", "build-std=core"])
-        .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTC", setup::compiler_with_sources());
     process::run(&mut cargo)?;
     Ok(workspace::target_dir()
-        .join(TARGET)
-        .join(PROFILE)
+        .join(workspace::BPF_TARGET)
+        .join(workspace::BPF_PROFILE)
         .join("bench"))
 }

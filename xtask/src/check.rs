@@ -154,13 +154,11 @@ fn clippy() -> Command {
 
 /// The BPF programs are linted for their own target, as they build for no other.
 fn clippy_bpf() -> Command {
-    let mut cargo = process::cargo();
+    let mut cargo = process::cargo_for_bpf("clippy");
     cargo
-        .args(["clippy", "--package", "ratelimit-ebpf", "--all-features"])
+        .args(["--package", "ratelimit-ebpf", "--all-features"])
         .args(["--package", "ratelimit-bench-ebpf"])
-        .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
-        .args(["-Z", "build-std=core", "--", "--deny", "warnings"])
-        .env("RUSTC_BOOTSTRAP", "1");
+        .args(["--", "--deny", "warnings"]);
     cargo
 }
 

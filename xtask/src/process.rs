@@ -84,6 +84,17 @@ pub fn build_with_daemon(program: Option<&str>) -> Result<()> {
     })
 }
 
+/// Cargo with a command for BPF programs. Their target comes without a built `core`.
+pub fn cargo_for_bpf(command: &str) -> Command {
+    let mut cargo = cargo();
+    cargo
+        .args([command, "--profile", workspace::BPF_PROFILE])
+        .args(["--target", workspace::BPF_TARGET])
+        .args(["-Z", "build-std=core"])
+        .env("RUSTC_BOOTSTRAP", "1");
+    cargo
+}
+
 /// Builds the BPF objects where the build script of the daemon will find them. Cargo runs that
 /// script last, for most of a minute and beside an idle CPU. If this fails, the script says why.
 fn build_bpf_early() {
@@ -92,14 +103,11 @@ fn build_bpf_early() {
         ("program", &["--bin", "ratelimit", "--bin", "entry"][..]),
         ("program,lean", &["--bin", "ratelimit"]),
     ] {
-        let mut cargo = cargo();
+        let mut cargo = cargo_for_bpf("build");
         cargo
-            .args(["build", "--quiet", "--package", "ratelimit-ebpf"])
+            .args(["--quiet", "--package", "ratelimit-ebpf"])
             .args(["--features", features])
             .args(binaries)
-            .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
-            .args(["-Z", "build-std=core"])
-            .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTC", setup::compiler_with_sources())
             .env("CARGO_TARGET_DIR", &directory)
             .env("CARGO_BUILD_BUILD_DIR", &directory)

@@ -13,6 +13,10 @@ pub const WITHOUT_BPF: [&str; 4] = [
     "ratelimit-bench-ebpf",
 ];
 
+/// The target and the profile of BPF objects.
+pub const BPF_TARGET: &str = "bpfel-unknown-none";
+pub const BPF_PROFILE: &str = "bpf";
+
 /// The root of the repository.
 pub fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
