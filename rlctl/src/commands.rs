@@ -1,51 +1,51 @@
 //! One file per verb: it turns arguments into a request, and the response into a report.
 //!
-//! A new verb has its arguments in `arguments.rs`, its file here, and its counterpart in the
-//! daemon: `http/control_api.rs` and a file in `control/commands` or `control/queries`
+//! A new verb has a variant in `arguments.rs`, its file here, and its counterpart in the daemon:
+//! `http/control_api.rs` and a file in `control/commands` or `control/queries`
 //! (docs/architecture/recipes.md).
 
-mod allow;
-mod apply;
-mod ban;
-mod capture;
-mod check;
-mod cluster;
-mod config;
-mod confirm;
-mod demo;
-mod detach;
-mod doctor;
-mod events;
+pub mod allow;
+pub mod apply;
+pub mod ban;
+pub mod capture;
+pub mod check;
+pub mod cluster;
+pub mod config;
+pub mod confirm;
+pub mod demo;
+pub mod detach;
+pub mod doctor;
+pub mod events;
 pub mod export;
-mod fetch;
-mod import;
-mod keys;
-mod limit;
-mod list;
-mod lists;
+pub mod fetch;
+pub mod import;
+pub mod keys;
+pub mod limit;
+pub mod list;
+pub mod lists;
 pub mod pass_all;
-mod protect;
-mod protected;
-mod reload;
-mod removal;
-mod simulate;
-mod stats;
+pub mod protect;
+pub mod protected;
+pub mod reload;
+pub mod removal;
+pub mod simulate;
+pub mod stats;
 pub mod status;
-mod suggest;
-mod support;
-mod top;
-mod unban;
+pub mod suggest;
+pub mod support;
+pub mod top;
+pub mod unban;
 
 use jiff::Zoned;
 use ratelimit_core::api::ReloadRequest;
 
-use crate::{
-    arguments::{AllowVerb, ConfigVerb, LimitVerb, ListArguments, ListKind, Verb},
-    client::Client,
-    failure::Failure,
-    output::Output,
-    report::Report,
+use self::{
+    allow::AllowVerb,
+    config::ConfigVerb,
+    limit::LimitVerb,
+    list::{ListArguments, ListKind},
 };
+use crate::{arguments::Verb, client::Client, failure::Failure, output::Output, report::Report};
 
 /// Runs a verb. Times are reported relative to `now`.
 pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {

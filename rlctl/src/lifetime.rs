@@ -2,7 +2,21 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use clap::Args;
 use ratelimit_core::quantity;
+
+/// `--for TIME`, forever by default.
+#[derive(Args, Debug)]
+pub struct LifetimeArgument {
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "forever"
+    )]
+    pub lifetime: Lifetime,
+}
 
 /// A time, or forever.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

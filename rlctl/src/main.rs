@@ -7,29 +7,23 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod arguments;
-mod ban_arguments;
-mod capture_arguments;
+mod ban_filter;
 mod chunks;
 mod client;
 mod clock;
-mod cluster_arguments;
 mod commands;
 mod completions;
 mod exit_code;
 mod failure;
 mod find_ssh_peer;
 mod input;
-mod key_arguments;
 mod keypress;
 mod lifetime;
-mod limit_arguments;
-mod list_arguments;
 mod output;
 mod phrase;
 mod prefixes;
 mod replace_file;
 mod report;
-mod simulate_arguments;
 mod stream;
 mod table;
 

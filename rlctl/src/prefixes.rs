@@ -4,9 +4,42 @@
 
 use std::{collections::HashSet, fs, io, net::IpAddr};
 
+use clap::Args;
 use ratelimit_core::prefix::{Prefix, PrefixError};
 
-use crate::{arguments::PrefixesArguments, failure::Failure};
+use crate::failure::Failure;
+
+/// Prefixes, in any of the ways to give them.
+#[derive(Args, Debug)]
+pub struct PrefixesArguments {
+    /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
+    ///
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one
+    /// per line, with comments after `#`. If one is invalid, nothing changes.
+    #[arg(value_name = "PREFIX", required = true)]
+    pub prefixes: Vec<String>,
+    #[command(flatten)]
+    pub network: NetworkArgument,
+}
+
+/// `--network`
+#[derive(Args, Clone, Copy, Debug)]
+pub struct NetworkArgument {
+    /// Take the network of each address with a length: `2001:db8::7/64` means `2001:db8::/64`
+    #[arg(long = "network")]
+    is_wanted: bool,
+}
+
+impl NetworkArgument {
+    /// The treatment of host bits.
+    pub fn host_bits(self) -> HostBits {
+        if self.is_wanted {
+            HostBits::Cleared
+        } else {
+            HostBits::Refused
+        }
+    }
+}
 
 /// The faults that are named one by one; the others are counted.
 const FAULTS_NAMED: usize = 10;

@@ -1,5 +1,6 @@
 //! `rlctl ban`: drops all packets of prefixes for a time.
 
+use clap::Args;
 use jiff::Zoned;
 use ratelimit_core::{
     api::{BanRequest, Changed, ProgramBanRequest},
@@ -7,15 +8,46 @@ use ratelimit_core::{
 };
 
 use crate::{
-    arguments::BanArguments,
     chunks,
     client::Client,
     failure::Failure,
     lifetime::Lifetime,
     phrase,
-    prefixes::{self, Named},
+    prefixes::{self, Named, PrefixesArguments},
     report::Report,
 };
+
+/// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl ban 203.0.113.7 --for 10m --reason scanner
+  rlctl ban 2001:db8:bad::/48 --forever
+  rlctl ban 2001:db8:bad::7/64 --network
+  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d
+  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd
+
+An IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix \
+differs. Use 2001:db8::7/128 to ban only that address.")]
+pub struct BanArguments {
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d [default: `[ban] for` of the configuration, 4h]
+    #[arg(long = "for", value_name = "TIME", allow_negative_numbers = true)]
+    pub lifetime: Option<Lifetime>,
+    /// Ban permanently
+    #[arg(long, conflicts_with = "lifetime")]
+    pub forever: bool,
+    /// Reason shown with the ban
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Also ban protected addresses (`rlctl list protected`) and prefixes wider than /8 (IPv6: /19)
+    #[arg(long)]
+    pub force: bool,
+    /// Ban on behalf of a program, whose bans are separate from manual ones
+    #[arg(long, value_name = "NAME", conflicts_with = "force")]
+    pub program: Option<String>,
+}
 
 /// Bans that are named one by one in a note; the others are counted.
 const NAMED_MAX: usize = 10;

@@ -6,8 +6,9 @@
 mod circumstances;
 mod counter;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
+use clap::Args;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
     api::{
@@ -24,15 +25,66 @@ use ratelimit_core::{
 
 use self::circumstances::{Circumstances, aside};
 use crate::{
-    arguments::CheckArguments,
     client::{self, Answer, Client},
     commands::events,
+    completions,
     exit_code::ExitCode,
     failure::Failure,
     output::{BAD, GOOD, WARNING, printable, styled},
     phrase,
     report::Report,
 };
+
+/// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl check 203.0.113.7
+  rlctl check 203.0.113.7 --proto udp --dport 53
+  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0
+  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'
+
+Without packet options the packet has no class, and the answer lists each class with a different \
+verdict. A TCP packet without --flags belongs to an established connection. A port that is not \
+given matches no class.
+
+The exit code is 3 if the packets, or those of a listed class, are dropped, and 0 if all pass. \
+Packets in a dry run pass.")]
+pub struct CheckArguments {
+    /// The address, without a prefix length
+    #[arg(value_name = "IP", value_parser = address)]
+    pub address: IpAddr,
+    /// Protocol of the packet: tcp, udp, icmp, or a number
+    #[arg(long, value_name = "PROTOCOL")]
+    pub proto: Option<String>,
+    /// Destination port
+    #[arg(long, value_name = "PORT")]
+    pub dport: Option<u16>,
+    /// Source port
+    #[arg(long, value_name = "PORT")]
+    pub sport: Option<u16>,
+    /// Comma-separated TCP flags: syn,ack, or none
+    #[arg(long, value_name = "FLAGS")]
+    pub flags: Option<String>,
+    /// Destination address, whose limits are checked too
+    #[arg(long, value_name = "IP", value_parser = address)]
+    pub to: Option<IpAddr>,
+    /// Receiving interface
+    #[arg(long, value_name = "NAME", add = completions::interfaces())]
+    pub iface: Option<String>,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let unknown =
+        |_| "not an IPv4 or IPv6 address: write for example 203.0.113.7 or 2001:db8::1".to_owned();
+    match text.split_once('/') {
+        Some((address, _)) => Err(format!(
+            "a prefix is no address: write one, such as {address}; `rlctl list bans --within \
+             {text}` shows its bans"
+        )),
+        None => text.parse().map_err(unknown),
+    }
+}
 
 /// The reason of drops over the budget for new sources.
 const NEW_SOURCES: &str = "new-sources";

@@ -1,8 +1,9 @@
 //! `rlctl cluster`: the store, the nodes, and the revocation of one.
 
-use jiff::Zoned;
 use std::time::Duration;
 
+use clap::{Args, Subcommand};
+use jiff::Zoned;
 use ratelimit_core::{
     api::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked, SharingStatus},
     quantity,
@@ -10,8 +11,8 @@ use ratelimit_core::{
 
 use crate::{
     client::{Answer, Client},
-    cluster_arguments::{ClusterVerb, RevokeArguments},
     commands::renamed,
+    completions,
     exit_code::ExitCode,
     failure::Failure,
     output::{BAD, WARNING, printable, styled},
@@ -19,6 +20,46 @@ use crate::{
     report::Report,
     table::Table,
 };
+
+/// Verbs for the cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterVerb {
+    /// Show the connection to the store, refused messages, and the nodes with their bans in force
+    /// here
+    #[command(after_help = "\
+Examples:
+  rlctl cluster status
+  rlctl cluster status --json | jq -r '.nodes[].name'
+
+The exit code is 1 while the store is unreachable.")]
+    Status,
+    /// Renamed to `rlctl cluster status`
+    #[command(hide = true)]
+    Nodes,
+    /// Remove the entries of a node and ignore its messages
+    Revoke(RevokeArguments),
+}
+
+/// `cluster revoke NODE [--undo]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl cluster revoke edge-3
+  rlctl cluster revoke edge-3 --undo
+
+The bans of the node end on all other nodes. After a break-in, also give the other nodes a new \
+secret: the old one allows messages in any node's name.")]
+pub struct RevokeArguments {
+    /// The node
+    #[arg(value_name = "NODE", add = completions::nodes())]
+    pub node: String,
+    /// Revoke a node that is unknown here
+    #[arg(long)]
+    pub force: bool,
+    /// Lift the revocation
+    #[arg(long)]
+    pub undo: bool,
+}
 
 /// Carries out a verb of the cluster.
 pub fn run(verb: &ClusterVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
@@ -214,9 +255,9 @@ fn revoke(arguments: &RevokeArguments, client: &Client, now: &Zoned) -> Result<R
 mod tests {
     use anstream::adapter::strip_str;
     use jiff::Timestamp;
+    use ratelimit_core::api::NotInForce;
 
     use super::*;
-    use ratelimit_core::api::NotInForce;
 
     #[test]
     fn the_store_and_what_was_refused_are_reported() {

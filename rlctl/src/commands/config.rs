@@ -1,8 +1,12 @@
 //! `rlctl config check` checks a file without a daemon; `rlctl config show` prints the settings in
 //! force.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
+use clap::Subcommand;
 use ratelimit_core::{
     api::Setting,
     config::{self, Config},
@@ -18,6 +22,45 @@ use crate::{
     report::Report,
     table::Table,
 };
+
+/// Verbs for configurations.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Check a configuration file and show its errors
+    ///
+    /// It only reads files, so the result is the same on every host. Problems that depend on the
+    /// host are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log:
+    /// destinations that are not routed here, VLANs on interfaces without Ethernet, and tunnel
+    /// interfaces that `tunnels` also looks into.
+    #[command(after_help = "\
+Examples:
+  rlctl config check /etc/ratelimit/config.toml
+  rlctl config check --upgrade /etc/ratelimit/config.toml")]
+    Check {
+        /// Rename keys that have a new name, in the file and in conf.d beside it
+        ///
+        /// Comments and layout stay. Files with errors are not changed.
+        #[arg(long)]
+        upgrade: bool,
+        /// The file
+        file: PathBuf,
+    },
+    /// Show all settings in force
+    #[command(after_help = "\
+Examples:
+  rlctl config show
+  rlctl config show --with-origin
+  rlctl config show --with-origin --json | jq '.[] | select(.origin == \"file\")'
+
+Without --with-origin the output is a configuration that `rlctl config check` accepts; with --json \
+it is the same as a JSON object. Runtime limits replace those of files, or are comments if no file \
+has any. Secrets are not shown.")]
+    Show {
+        /// Show the file and line of each setting, or that it is a default
+        #[arg(long, alias = "origin")]
+        with_origin: bool,
+    },
+}
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Report {

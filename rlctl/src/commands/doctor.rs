@@ -14,8 +14,9 @@ mod memory;
 mod program;
 mod queues;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use ratelimit_core::{
     api::Status,
     config::{self, Config},
@@ -24,13 +25,54 @@ use serde_json::Value;
 
 pub use self::finding::{Finding, State};
 use crate::{
-    arguments::DoctorArguments,
+    arguments::CONFIG,
     client::{Answer, Client},
+    completions,
     exit_code::ExitCode,
     failure::Failure,
     output::{BAD, GOOD, WARNING, printable, styled},
     report::Report,
 };
+
+/// `doctor [IFACE] [--config FILE]`, `doctor --archive [FILE] [--with-addresses] [--log FILE]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl doctor
+  rlctl doctor eth0
+  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'
+  rlctl doctor --archive
+  rlctl doctor --archive /tmp/ratelimit.tar.gz --with-addresses
+
+It changes nothing and works without a daemon. Without root it reports what it could not check. A \
+warning degrades the limiter, an error keeps it from working. The exit code is 1 if there is an \
+error, otherwise 0.
+
+The archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, \
+counters, recent events, metrics, and the log of the last hour. Only its owner can read it. \
+Existing files are not overwritten.
+
+Passwords, keys and secrets are removed from it. Addresses, and hosts in URLs, are replaced by \
+documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies \
+and lists, and reasons, are kept: review them before you send the archive.")]
+pub struct DoctorArguments {
+    /// The interface [default: all configured ones]
+    #[arg(value_name = "IFACE", add = completions::interfaces())]
+    pub interface: Option<String>,
+    /// The configuration file to use without a daemon
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+    /// Write an archive for a bug report, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "interface")]
+    #[expect(clippy::option_option, reason = "the option may have no value")]
+    pub archive: Option<Option<PathBuf>>,
+    /// Keep addresses and hosts in the archive
+    #[arg(long, requires = "archive")]
+    pub with_addresses: bool,
+    /// The log file for the archive, if it is not in the systemd journal
+    #[arg(long, value_name = "FILE", requires = "archive")]
+    pub log: Option<PathBuf>,
+}
 
 /// The state of the daemon and the configuration, as far as they are known.
 struct Circumstances {

@@ -4,13 +4,18 @@ mod cursor;
 mod hook;
 pub mod text;
 
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
 use jiff::{SignedDuration, Zoned};
-use ratelimit_core::api::{Cursor, Event, EventRequest, SeenDrops};
+use ratelimit_core::{
+    api::{Cursor, Event, EventKind, EventRequest, SeenDrops},
+    quantity,
+};
 use serde_json::Value;
 
 use self::cursor::CursorFile;
 use crate::{
-    arguments::EventsArguments,
     client::{self, Client},
     clock,
     exit_code::ExitCode,
@@ -20,6 +25,49 @@ use crate::{
     report::Report,
     stream::Ended,
 };
+
+/// `events [--follow] [--last N] [--kind KIND] [--within PREFIX] [--since TIME] [--run PROGRAM]
+/// [--cursor-file FILE]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl events --kind bans
+  rlctl events --since 1h --kind changes
+  rlctl events --follow --kind attacks --run /usr/local/bin/notify
+  rlctl events --follow --within 203.0.113.0/24
+  rlctl events --follow --json | jq -r .event
+
+The daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a \
+restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl \
+stats` counts all of them. Consecutive similar drops are shown as one line with their count; with \
+--follow, --cursor-file and --json every event is a line.
+
+If a --run program fails, the failure is reported on stderr and the next event follows. With \
+--cursor-file a call continues where the last one ended; the first call starts with new events. \
+--follow exits with 0 on Ctrl-C and with 4 when the daemon stops.")]
+pub struct EventsArguments {
+    /// Continue with new events
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Number of recent events [default: all, 10 with --follow]
+    #[arg(long, alias = "count", value_name = "N")]
+    pub last: Option<u32>,
+    /// Only events of one kind
+    #[arg(long, alias = "only", value_name = "KIND")]
+    pub kind: Option<EventKind>,
+    /// Only events about an address or a prefix
+    #[arg(long, alias = "source", value_name = "PREFIX")]
+    pub within: Option<String>,
+    /// Only events of the last 10m, 1h30m, ...
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    pub since: Option<Duration>,
+    /// Run a program for each event in turn, with its line of JSON on stdin
+    #[arg(long, value_name = "PROGRAM")]
+    pub run: Option<PathBuf>,
+    /// Continue after the cursor in this file, and save the last cursor there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "since"])]
+    pub cursor_file: Option<PathBuf>,
+}
 
 /// The default number of stored events shown first.
 const BEFORE_FOLLOWING: u32 = 10;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use clap::Args;
 use jiff::{Timestamp, fmt::rfc2822};
 use ratelimit_core::{
     config::{self, ListConfig, public_url},
@@ -23,9 +24,29 @@ use ratelimit_core::{
 use serde::Serialize;
 
 use crate::{
-    clock, exit_code::ExitCode, failure::Failure, list_arguments::FetchArguments,
-    output::printable_lines, phrase, report::Report,
+    arguments::CONFIG, clock, exit_code::ExitCode, failure::Failure, output::printable_lines,
+    phrase, report::Report,
 };
+
+/// `fetch [NAME...] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl fetch
+  rlctl fetch spamhaus
+  systemctl enable --now ratelimit-lists.timer
+
+Lists with a `url` in the configuration are downloaded with curl to their `file`. A file is only \
+replaced by a complete list that the daemon accepts; the daemon loads it at the interval `every`. \
+The exit code is 1 if a download failed.")]
+pub struct FetchArguments {
+    /// The lists [default: all with a url]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// The configuration that names them
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
 
 /// The timeout for a download, in seconds.
 const SECONDS_MAX: &str = "120";

@@ -9,13 +9,97 @@ use ratelimit_core::{
 };
 
 use crate::{
-    arguments::LimitSetArguments,
     client::{Answer, Client},
     commands::{ban, reload},
     failure::Failure,
     phrase, prefixes,
     report::Report,
 };
+mod flags;
+use clap::{Args, Subcommand};
+
+use self::flags::LimitArguments;
+use crate::{completions, lifetime::LifetimeArgument};
+
+/// Changes of limits.
+#[derive(Debug, Subcommand)]
+pub enum LimitVerb {
+    /// Set limits for a prefix, a destination, or the default policy
+    Set(LimitSetArguments),
+    /// Remove runtime limits; the configuration applies again
+    #[command(after_help = "\
+Examples:
+  rlctl limit rm --prefix 203.0.113.0/24
+  rlctl limit rm --destination 198.51.100.7
+  rlctl limit rm")]
+    Rm {
+        /// The sources [default: the default policy]
+        #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
+        prefix: Option<String>,
+        /// The destination
+        #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
+        destination: Option<String>,
+        /// Apply to all nodes of the cluster
+        #[arg(long)]
+        cluster: bool,
+    },
+    /// Renamed to `rlctl list limits`
+    #[command(hide = true)]
+    List,
+}
+
+/// `limit set [--prefix P] --packets N --per TIME ...`
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] \
+                      {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       \
+                      rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> \
+                      [--limit <LIMIT>]... [OPTIONS]",
+    after_help = "\
+Examples:
+  rlctl limit set --packets 1000 --per 1s
+  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s
+  rlctl limit set --packets 100 --per 1s --observe
+  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB
+  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn
+  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler
+  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster
+  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn
+  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only
+
+A limit replaces existing ones with the same unit (packets or bytes) and class; if there are \
+several with different windows, the one with the same window. All other limits of the policy and \
+its ban stay in force unless --only is given. The output lists what is in force afterwards. Limits \
+set later are added to these, and all get the new lifetime.
+
+A packet passes if all limits accept it. Each source in the prefix has the limits for itself; a \
+destination shares them. When the limits expire, the configuration applies again. This needs the \
+daemon: if it is down, it happens at its next start."
+)]
+pub struct LimitSetArguments {
+    /// The sources [default: the default policy]
+    #[arg(long, value_name = "PREFIX", add = completions::limited())]
+    pub prefix: Option<String>,
+    /// A destination, whose traffic from all sources shares the limits
+    #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
+    pub destination: Option<String>,
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// Replace all other limits of these sources, and the ban of their policy
+    #[arg(long)]
+    pub only: bool,
+    /// Dry run: count and pass packets over any limit of these sources
+    #[arg(long)]
+    pub observe: bool,
+    #[command(flatten)]
+    pub lifetime: LifetimeArgument,
+    /// Reason shown with the limits
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Set the limits on all nodes of the cluster
+    #[arg(long)]
+    pub cluster: bool,
+}
 
 /// Gives a prefix, or every source without a policy of its own, limits.
 pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {

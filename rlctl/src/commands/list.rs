@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{Allow, AppliesTo, Ban, BanFilter, ListView, Origin, PolicyView},
@@ -10,12 +11,52 @@ use ratelimit_core::{
 };
 
 use crate::{
+    ban_filter::BanFilterArguments,
     client::{self, Answer, Client},
     failure::Failure,
     phrase,
     report::Report,
     table::Table,
 };
+
+/// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason-contains TEXT] [--ending TIME]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl list bans
+  rlctl list bans --within 203.0.113.0/24 --origin detected
+  rlctl list bans --reason-contains flood --ending 10m
+  rlctl list limits --json | jq '.[].name'
+  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'
+
+Without a filter each list is one line; `--within` and `--origin list` show its entries. With \
+--json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never \
+ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the \
+configuration.
+
+PACKETS and BYTES count what matched the entry; `-` means not counted.")]
+pub struct ListArguments {
+    /// Which list
+    pub kind: ListKind,
+    /// Of bans, which.
+    #[command(flatten)]
+    pub filter: BanFilterArguments,
+}
+
+/// The lists that there are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ListKind {
+    /// Bans, with lifetime, author and reason
+    Bans,
+    /// The allow list, with lifetime, author and reason
+    Allows,
+    /// Policies and their limits; runtime limits with lifetime, author and reason
+    Limits,
+    /// Lists of any origin, with their entries, files and errors
+    Lists,
+    /// Protected addresses, and why they are protected
+    Protected,
+}
 
 /// Lists the bans that match a filter.
 pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, Failure> {

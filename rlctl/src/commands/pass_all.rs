@@ -1,16 +1,42 @@
 //! `rlctl pass-all`: everything passes, or pass-all is off: limits and bans are enforced.
 
+use clap::{Args, ValueEnum};
 use jiff::Zoned;
 use ratelimit_core::api::{PassAllRequest, PassAllStatus};
 
 use crate::{
-    arguments::{PassAllArguments, Switch},
     client::{Answer, Client},
     commands::detach::without_daemon,
     failure::Failure,
+    lifetime::LifetimeArgument,
     phrase,
     report::Report,
 };
+
+/// `pass-all on [--for TIME]`, `pass-all off`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl pass-all on
+  rlctl pass-all on --for 10m
+  rlctl pass-all off
+
+Every command warns while pass-all is on.")]
+pub struct PassAllArguments {
+    /// Whether all packets pass
+    pub state: Switch,
+    #[command(flatten)]
+    pub lifetime: LifetimeArgument,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Switch {
+    /// Suspend all limits and bans
+    On,
+    /// Enforce bans and limits again
+    Off,
+}
 
 /// Turns pass-all on or off.
 pub fn run(arguments: &PassAllArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {

@@ -3,8 +3,9 @@
 mod configuration;
 mod service;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use ratelimit_core::{
     api::{InterfaceStatus, Reloaded, Status},
     config::Config,
@@ -14,13 +15,44 @@ use serde_json::json;
 use self::configuration::Plan;
 use super::doctor::{self, Finding, State};
 use crate::{
-    arguments::ProtectArguments,
+    arguments::CONFIG,
     client::{Answer, Client},
+    completions,
     exit_code::ExitCode,
     failure::Failure,
     output::printable,
     report::Report,
 };
+
+/// `protect IFACE [--observe] [--replace] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl protect eth0 --observe
+  rlctl protect eth0
+
+It runs the checks of `rlctl doctor` and stops at an error. A missing configuration is written, \
+with a limit of 1000 packets per second for each source. An existing one is not changed: the \
+interface gets a file in conf.d beside it, unless the configuration names it already. Then the \
+service is enabled and started, or the running daemon reloads. Where systemd does not run, the \
+output names the command that starts the daemon.
+
+With --observe nothing is dropped; `protect` without it ends the dry run. The exit code is 6 if \
+the program could not be attached, and 4 if the daemon has to be started by hand.")]
+pub struct ProtectArguments {
+    /// The interface
+    #[arg(value_name = "IFACE", add = completions::interfaces())]
+    pub interface: String,
+    /// Dry run: count what would be dropped, and let it pass
+    #[arg(long)]
+    pub observe: bool,
+    /// Replace the configuration file; the previous one is kept as `config.toml.before`
+    #[arg(long)]
+    pub replace: bool,
+    /// The configuration file to use without a daemon
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
 
 /// Checks the host, configures the interface, starts or reloads the daemon, and reports what is
 /// enforced.

@@ -4,20 +4,87 @@ mod history;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
+use clap::Args;
 use jiff::Zoned;
-use ratelimit_core::api::StatsRow;
+use ratelimit_core::{api::StatsRow, quantity, watched::Watched};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    arguments::StatsArguments,
+    arguments::interval,
     client::{Answer, Client},
+    completions,
     failure::Failure,
     output::Output,
     phrase,
     report::Report,
     table::Table,
 };
+
+/// `stats [--with-zeros] [--interval [TIME]] [--times N]`, `stats --since TIME [--interval TIME]`,
+/// `stats --quota SOURCE`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl stats
+  rlctl stats --interval 10s --times 6 --json
+  rlctl stats --since 7d
+  rlctl stats --since 30d --json | jq .attacks
+  rlctl stats --since 7d --quota 203.0.113.7
+
+With --interval each table, and each line of JSON, has the packets of one interval. Ctrl-C exits \
+with code 0.
+
+With --since it shows the rates of a past period and its attacks, in rows of --interval. The \
+daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). \
+Periods without a daemon are shown as `-`. With --quota it shows the smallest remaining quota of \
+each limit, sampled once per second from when the source was added to [history] watch. For a \
+policy, and for a prefix without its own limits, it shows the source with the smallest remaining \
+quota.")]
+pub struct StatsArguments {
+    /// Also show rows without packets
+    #[arg(long, alias = "all")]
+    pub with_zeros: bool,
+    /// Show the packets of each second, or of each TIME, until Ctrl-C; with --since, the length of
+    /// a row
+    #[arg(
+        long,
+        aliases = ["watch", "step"],
+        value_name = "TIME",
+        num_args = 0..=1,
+        default_missing_value = "1s",
+        value_parser = interval,
+    )]
+    pub interval: Option<Duration>,
+    /// Number of tables [default: until Ctrl-C]
+    #[arg(
+        long,
+        short = 'n',
+        alias = "count",
+        value_name = "N",
+        requires = "interval",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
+    pub times: Option<u32>,
+    /// Show recorded rates and attacks of the last 1h, 7d, ... in 24 rows
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::parse_duration,
+        conflicts_with_all = ["times", "with_zeros"],
+    )]
+    pub since: Option<Duration>,
+    /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`, since
+    /// an hour ago or since --since
+    #[arg(
+        long,
+        alias = "source",
+        value_name = "SOURCE",
+        add = completions::watched(),
+        conflicts_with_all = ["times", "with_zeros"],
+    )]
+    pub quota: Option<Watched>,
+}
 
 /// Shows the current counters, or recorded ones.
 pub fn run(

@@ -1,7 +1,11 @@
 //! `rlctl suggest`: limits against attacks in progress, or against those in a capture.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use clap::{Arg, ArgAction, Args};
 use ratelimit_common::{Cursor, Instant, parse::LinkLayer};
 use ratelimit_core::{
     api::{BanRequest, Changed, LimitRequest, Status},
@@ -12,12 +16,43 @@ use ratelimit_core::{
 use serde_json::json;
 
 use crate::{
-    arguments::SuggestArguments,
     client::{Answer, Client},
     failure::Failure,
     input::Input,
     report::Report,
 };
+
+/// `suggest [CAPTURE] [--apply [--for TIME]]`
+#[derive(Args, Debug)]
+#[command(
+    // Understood for one release.
+    arg = Arg::new("attack").long("attack").hide(true).action(ArgAction::SetTrue),
+    after_help = "\
+Examples:
+  rlctl suggest
+  rlctl suggest --apply --for 10m
+  rlctl suggest flood.pcap
+
+It prints TOML for the configuration, with the equivalent commands and the other traffic that they \
+block as comments. The exit code is 1 if there is no attack."
+)]
+pub struct SuggestArguments {
+    /// A capture, pcap or pcapng, to analyze instead of the attacks in progress. `-` reads stdin
+    #[arg(value_name = "CAPTURE", conflicts_with = "apply")]
+    pub capture: Option<PathBuf>,
+    /// Apply the suggestion against attacks in progress
+    #[arg(long)]
+    pub apply: bool,
+    /// How long the applied limits last
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "1h",
+        requires = "apply",
+        value_parser = quantity::parse_duration,
+    )]
+    pub lifetime: Duration,
+}
 
 /// The time after the last packet of a capture in which everything that was seen is judged.
 const SECOND_NS: u64 = 1_000_000_000;

@@ -14,7 +14,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use self::{parts::Parts, redactor::Redactor};
-use crate::{arguments::DoctorArguments, client::Client, failure::Failure, phrase, report::Report};
+use crate::{
+    client::Client, commands::doctor::DoctorArguments, failure::Failure, phrase, report::Report,
+};
 
 /// An omitted part, and why.
 #[derive(Serialize)]

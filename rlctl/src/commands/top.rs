@@ -9,8 +9,10 @@ use std::{
     collections::BTreeMap,
     io::{self, IsTerminal as _},
     thread,
+    time::Duration,
 };
 
+use clap::Args;
 use jiff::Zoned;
 use ratelimit_core::{
     api::{StatsRow, TopRequest, TopSource, WiderLimits},
@@ -21,7 +23,7 @@ use serde_json::Value;
 
 use self::rates::{Picture, Row, Sample};
 use crate::{
-    arguments::TopArguments,
+    arguments::interval,
     client::{self, Answer, Client},
     clock,
     commands::stats,
@@ -31,6 +33,59 @@ use crate::{
     report::Report,
     table::Table,
 };
+
+/// `top [--rows N] [--batch] [--times N] [--interval TIME]`
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Examples:
+  rlctl top
+  rlctl top --rows 50 --interval 5s
+  rlctl top --batch -n 3
+  rlctl top --batch --json | jq .verdicts
+
+On a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it \
+after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one \
+per second with --batch.
+
+ADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a \
+token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops \
+by bans are not counted per source.")]
+pub struct TopArguments {
+    /// List destinations instead of sources, those closest to their limits first. There is no live
+    /// view; use --batch to repeat
+    #[arg(long)]
+    pub destinations: bool,
+    /// Number of sources or destinations
+    #[arg(
+        long,
+        alias = "count",
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
+    pub rows: u32,
+    /// Print plain tables; with --json one line each
+    #[arg(long)]
+    pub batch: bool,
+    /// Number of tables [default: until Ctrl-C]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        requires = "batch",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
+    pub times: Option<u32>,
+    /// Refresh interval
+    #[arg(
+        long,
+        alias = "delay",
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = interval,
+    )]
+    pub interval: Duration,
+}
 
 /// Shows the busiest sources: live on a terminal, otherwise one table or the requested number.
 pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {

@@ -1,20 +1,54 @@
 //! `rlctl unban`: whose ban ends now.
 
+use clap::{ArgGroup, Args};
 use ratelimit_core::{
     api::{Changed, ProgramUnbanRequest, UnbanMatchingRequest},
     prefix::Prefix,
 };
 
 use crate::{
-    arguments::UnbanArguments,
+    ban_filter::BanFilterArguments,
     chunks,
     client::{Answer, Client},
     commands::removal::{self, Removal},
+    completions,
     failure::Failure,
     phrase,
-    prefixes::{self, Named},
+    prefixes::{self, Named, NetworkArgument},
     report::Report,
 };
+
+/// `unban PREFIX... [--program NAME]`, or `unban` of those that a filter has
+#[derive(Args, Debug)]
+#[command(
+    group(
+        ArgGroup::new("whom").required(true).multiple(true).args(
+            ["prefixes", "all", "within", "origin", "reason_part", "ending"]
+        )
+    )
+)]
+pub struct UnbanArguments {
+    /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
+    ///
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one
+    /// per line, with comments after `#`. If one is invalid, nothing changes.
+    #[arg(
+        value_name = "PREFIX",
+        conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"],
+        add = completions::banned(),
+    )]
+    pub prefixes: Vec<String>,
+    #[command(flatten)]
+    pub network: NetworkArgument,
+    /// Remove only the bans of this program
+    #[arg(long, value_name = "NAME", requires = "prefixes")]
+    pub program: Option<String>,
+    /// Remove all bans
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub filter: BanFilterArguments,
+}
 
 /// Takes the bans of the prefixes away, or those that a program has of them.
 pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failure> {

@@ -11,7 +11,9 @@ use std::{
 use ratelimit_core::config::{self, Config, File};
 
 use crate::{
-    arguments::ProtectArguments, commands::config::wrong, exit_code::ExitCode, failure::Failure,
+    commands::{config::wrong, protect::ProtectArguments},
+    exit_code::ExitCode,
+    failure::Failure,
     replace_file,
 };
 

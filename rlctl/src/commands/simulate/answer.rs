@@ -10,7 +10,7 @@ use ratelimit_core::{
 };
 use serde_json::{Value, json};
 
-use crate::simulate_arguments::SimulateArguments;
+use crate::commands::simulate::SimulateArguments;
 
 /// Formats one document about the capture `name`; `broken` is why it could not be read completely.
 pub fn json(

@@ -12,11 +12,10 @@ use ratelimit_core::{
 };
 
 pub use self::notes::notes;
-
 use crate::{
+    commands::simulate::SimulateArguments,
     output::{HEAD, printable, styled},
     phrase,
-    simulate_arguments::SimulateArguments,
     table::Table,
 };
 

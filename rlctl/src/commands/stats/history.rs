@@ -10,8 +10,8 @@ use ratelimit_core::{
 
 use super::per_second;
 use crate::{
-    arguments::StatsArguments,
     client::{self, Answer, Client},
+    commands::stats::StatsArguments,
     failure::Failure,
     phrase,
     report::Report,

@@ -11,9 +11,8 @@ use serde_json::Value;
 
 use super::{LeftOut, configuration, redactor::Redactor};
 use crate::{
-    arguments::DoctorArguments,
     client::{Answer, Client},
-    commands::doctor,
+    commands::{doctor, doctor::DoctorArguments},
     failure::Failure,
 };
 
