@@ -7,10 +7,12 @@ pub mod edit_events;
 pub mod fallback_directory;
 pub mod fitting;
 pub mod lockout;
+mod new_tables;
 pub mod protected_now;
 pub mod reconcile;
 pub mod suspended;
 pub mod unshared;
+mod upkeep;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,13 +23,13 @@ use anyhow::Context;
 use ratelimit_common::{Detected, Instant, Verification};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
-    compile::{self, ExistingTable, carried::Scopes},
-    config::{Config, Interface},
+    compile::{self, carried::Scopes},
+    config::Config,
     counter_slots::Owner,
     intent::{Edit, Intent, Suspended, Target},
     prefix::Prefix,
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use self::{
     adopt_from_kernel::Adoption,
@@ -44,19 +46,16 @@ use crate::{
             enforcer::{Changes, Enforcer, leases::Leases},
             entry_counters::EntryCounters,
             list_room::{Filling, Room},
-            map_plan,
         },
         lists::copies::ListCopies,
         persistence::{
             store::{Found, Store},
             unwritten::{self, Unwritten},
         },
-        reports::{Reports, cause::Cause, progress::Progress, troubles::DATABASE},
+        reports::{Reports, cause::Cause, progress::Progress},
         sources::snapshot::{self, Restored},
-        time::timekeeper::Reading,
     },
     datapath::{self, Datapath, DatapathError},
-    loader::Sizes,
     protected::Protected,
 };
 
@@ -409,22 +408,6 @@ impl State {
         renewed.and(Ok(enforced?))
     }
 
-    /// Returns whether another configuration needs other tables.
-    fn needs_other_tables(&self, edit: &Edit) -> bool {
-        let Edit::Config(config) = edit else {
-            return false;
-        };
-        let times = ratelimit_core::intent::log_times(config);
-        !config.source.has_tables_of(&self.intent.config.source)
-            || times > self.enforcer.datapath().log_size().times
-    }
-
-    /// Returns whether a policy has more limits than a record has words.
-    fn needs_longer_records(&self) -> bool {
-        let datapath = self.enforcer.datapath();
-        datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
-    }
-
     /// Removes unused features from the programs. Changes at runtime only add features, because
     /// loading a program takes a good part of a second.
     pub(super) fn narrow(&mut self) {
@@ -434,74 +417,6 @@ impl State {
                 "the program keeps features that nothing uses any more"
             );
         }
-    }
-
-    /// Creates tables for the configuration, after adding its features to the running programs:
-    /// they share some of the tables, and cannot be replaced before the new ones are filled.
-    fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
-        let features = self.compiled.features_of(&self.intent, &self.enforcer)?;
-        self.enforcer.widen(features)?;
-        self.renew_tables()
-    }
-
-    /// Creates tables for the configuration. Running programs keep the old ones until these are
-    /// filled.
-    fn renew_tables(&mut self) -> anyhow::Result<()> {
-        let mut sizes = self.wanted_sizes()?;
-        // Records shrink only at a start, because the database does not have the current change
-        // yet.
-        let datapath = self.enforcer.datapath();
-        let (words, logs) = (datapath.record_words(), datapath.log_size());
-        sizes.words = words.max(sizes.words).max(self.intent.record_words());
-        // Longer records need another program before the rules change, and it needs their logs.
-        if sizes.words > words && logs.times > sizes.logs.times {
-            sizes.logs = logs;
-        }
-        self.renew_as(sizes)
-    }
-
-    /// Shrinks records and logs to what the policies need. Running programs keep the longer ones
-    /// until they are replaced.
-    pub(super) fn shorten_records(&mut self) -> anyhow::Result<()> {
-        let datapath = self.enforcer.datapath();
-        let (words, logs) = (datapath.record_words(), datapath.log_size());
-        let sets = datapath.table_sets();
-        // A table of another size would start empty.
-        let sizes = Sizes {
-            sets,
-            ..self.wanted_sizes()?
-        };
-        if (sizes.words, sizes.logs) == (words, logs) {
-            return Ok(());
-        }
-        self.renew_as(sizes)
-    }
-
-    fn wanted_sizes(&self) -> anyhow::Result<Sizes> {
-        let held = self.enforcer.held();
-        let mut policies = held.policies.clone();
-        policies.extend(&held.retired);
-        let datapath = self.enforcer.datapath();
-        let sets = datapath.table_sets();
-        let held = sets.map(|sets| ExistingTable { sets, policies });
-        let logs = Some(datapath.log_size());
-        map_plan::sizes(&self.intent.config, &self.kept.store, held.as_ref(), logs)
-    }
-
-    fn renew_as(&mut self, sizes: Sizes) -> anyhow::Result<()> {
-        let plan = map_plan::plan(&self.intent.config, sizes)?;
-        self.noted.renewals += 1;
-        self.enforcer.datapath_mut().renew(&plan)?;
-        Ok(self.enforcer.reread()?)
-    }
-
-    /// Gives the programs on these interfaces longer records before a policy needs them. New tables
-    /// must be filled first.
-    pub(super) fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
-        if self.enforcer.len() == 0 && self.enforcer.held().policies.is_empty() {
-            return Ok(());
-        }
-        self.enforcer.datapath_mut().lengthen(interfaces)
     }
 
     /// Compiles the parts of the intent that `edits` affect.
@@ -605,20 +520,6 @@ impl State {
             .compile_policies(&self.intent, &self.enforcer)?)
     }
 
-    /// Moves limits that replaced others to regions of full size, with their usage, once the others
-    /// are gone.
-    fn enlarge_regions(&mut self) {
-        if !self.compiled.has_small_regions() {
-            return;
-        }
-        if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
-            warn!(
-                error = format!("{error:#}"),
-                "the state table of new limits is smaller than needed"
-            );
-        }
-    }
-
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         let slots = self.entry_counters.slots();
         self.compiled.compile_prefix(&self.intent, slots, prefix);
@@ -662,26 +563,6 @@ impl State {
         self.enforcer.detections().forget_detected(bans)
     }
 
-    /// Tries a last time to write changes that are not in the database.
-    pub fn write_last(&mut self) {
-        self.kept.unwritten.try_at_once();
-        self.write_unwritten();
-        self.kept.list_copies.finish();
-        if let Some(unwritten) = self.kept.unwritten.behind() {
-            error!(
-                unwritten,
-                "changes were never saved and will be lost at the next start"
-            );
-        }
-    }
-
-    /// Writes changes that are not in the database, if possible.
-    pub fn write_unwritten(&mut self) {
-        self.kept
-            .unwritten
-            .catch_up(&self.intent, &mut self.kept.store);
-    }
-
     fn forget_removed(&mut self, edits: &[Edit]) {
         let datapath = self.enforcer.datapath_mut();
         self.entry_counters
@@ -702,11 +583,6 @@ impl State {
     /// Records the state of `what`, and reports a change: `None` means that it works.
     pub(super) fn report(&mut self, what: &'static str, error: Option<String>) {
         self.reports.report(what, error);
-    }
-
-    /// Saves events for a restart.
-    pub fn keep_journal(&mut self) {
-        self.reports.keep();
     }
 
     /// Exempts the protected addresses, and no others.
@@ -736,85 +612,6 @@ impl State {
     /// Returns the clock for the compiled policies.
     pub(super) fn clock(&self) -> ClockStatus {
         self.compiled.clock(&self.intent)
-    }
-
-    /// Reads the clocks.
-    pub fn read_clocks(&mut self) {
-        if let Err(error) = self.keep_time(Reading::now()) {
-            warn!(
-                error = format!("{error:#}"),
-                "cannot adjust the expiry of bans, allows and limits to the clock"
-            );
-        }
-    }
-
-    /// Writes pending changes, and releases unused counters.
-    pub fn catch_up(&mut self) {
-        self.tend_database();
-        self.entry_counters.free(self.enforcer.datapath());
-        self.write_unwritten();
-        self.keep_journal();
-        self.noted.filling.watch(&self.enforcer);
-        self.kept.store.flush();
-    }
-
-    /// Restores a deleted database, and reports that until it exists.
-    fn tend_database(&mut self) {
-        let trouble = match self.kept.store.keep_in_place() {
-            Ok(false) => None,
-            Ok(true) => Some("the fallback directory was removed; creating it again".to_owned()),
-            Err(error) => Some(format!(
-                "the fallback directory was removed; changes will be lost when ratelimitd stops: \
-                 {error:#}"
-            )),
-        };
-        self.report(DATABASE, trouble);
-    }
-
-    /// Processes the readings of the clocks. After a suspend, ends are at other points on the
-    /// kernel's clock.
-    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
-        let Some(moved) = self.kept.store.keep_time(now) else {
-            return Ok(());
-        };
-        self.intent.move_ends(|until| moved.end(until));
-        self.compile_all()?;
-        let different = self.enforce_all()?;
-        info!(
-            different,
-            "adjusted the expiry of bans, allows and limits for the time the machine was asleep or \
-             off"
-        );
-        Ok(())
-    }
-
-    /// Removes and reports what expired while no daemon was running, before anything is compiled.
-    fn drop_ended(&mut self) {
-        let mut edits = self.intent.ended(clock::now());
-        let targets = edits.iter().filter_map(Edit::ended_limits);
-        let targets: Vec<Target> = targets.collect();
-        // If the policies cannot be compiled, the start reports it.
-        let scopes = |state: &Self, target| {
-            let (intent, enforcer) = (&state.intent, &state.enforcer);
-            state.compiled.scopes_of(intent, enforcer, target).ok()
-        };
-        let before: Vec<_> = targets.iter().map(|it| scopes(self, *it)).collect();
-        self.intent.edit_all(&mut edits);
-        self.kept
-            .unwritten
-            .write(&edits, &self.intent, &mut self.kept.store);
-        let anew = targets.into_iter().zip(before).filter(|(target, before)| {
-            let both = before.as_ref().zip(scopes(self, *target));
-            both.is_some_and(|(before, after)| before.start_anew_as(&after))
-        });
-        let anew = anew.map(|(target, _)| target).collect();
-        record_edits(
-            &self.intent,
-            &mut self.reports.journal,
-            &edits,
-            Cause::Time,
-            &anew,
-        );
     }
 
     /// Takes a ban or limit from the budget of this minute, if one is left. Sampled sources may be
