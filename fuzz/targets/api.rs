@@ -8,7 +8,8 @@ use std::fmt::Debug;
 use libfuzzer_sys::fuzz_target;
 use ratelimit_core::api::{
     AllowRequest, ApplyRequest, BanRequest, CaptureRequest, LimitRequest, LimitTarget,
-    PassAllRequest, PrefixesRequest, ProgramBanRequest, ProgramUnbanRequest, SuggestRequest,
+    ObtainRequest, PassAllRequest, PrefixesRequest, ProgramBanRequest, ProgramUnbanRequest,
+    ReloadRequest, UnbanMatchingRequest, UnbanRequest,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -23,7 +24,10 @@ fuzz_target!(|body: &[u8]| {
     check::<CaptureRequest>(body);
     check::<ApplyRequest>(body);
     check::<PassAllRequest>(body);
-    check::<SuggestRequest>(body);
+    check::<ObtainRequest>(body);
+    check::<ReloadRequest>(body);
+    check::<UnbanRequest>(body);
+    check::<UnbanMatchingRequest>(body);
 });
 
 fn check<T: Debug + DeserializeOwned + PartialEq + Serialize>(body: &[u8]) {

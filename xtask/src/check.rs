@@ -57,6 +57,7 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
         ("format", format()),
         ("format of the stages", format_stages()?),
         ("clippy", clippy()),
+        ("types of the fuzz targets", fuzz_targets()),
         ("documentation", documentation()),
         ("dependencies", dependencies(&cargo_deny)),
         ("spelling", spelling(&typos)),
@@ -159,6 +160,19 @@ fn clippy_bpf() -> Command {
         .args(["--package", "ratelimit-ebpf", "--all-features"])
         .args(["--package", "ratelimit-bench-ebpf"])
         .args(["--", "--deny", "warnings"]);
+    cargo
+}
+
+/// Checks the types of the fuzz targets, which no other build includes, except for that of the
+/// database, for which the daemon would have to be checked again. Nothing is linked, so libFuzzer is
+/// not built.
+fn fuzz_targets() -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["check", "--manifest-path", "fuzz/Cargo.toml"])
+        .arg("--target-dir")
+        .arg(workspace::target_dir())
+        .env("CUSTOM_LIBFUZZER_PATH", "/dev/null");
     cargo
 }
 
