@@ -298,6 +298,29 @@ impl Algorithm {
         }
     }
 
+    /// [`step`](Self::step) of the algorithm with this tag, by parameters that are read when they
+    /// are needed.
+    #[inline(always)]
+    pub(crate) fn step_by(
+        tag: u16,
+        parameters: impl Fn() -> Parameters,
+        word: u64,
+        now: Instant,
+        cost: u64,
+    ) -> Result<u64, Denied> {
+        if is_tag::<{ Feature::SlidingWindow as u8 }>(tag, SLIDING_WINDOW) {
+            SlidingWindow::step_by(|| zerocopy::transmute!(parameters()), word, now, cost)
+        } else if is_tag::<{ Feature::TokenBucket as u8 }>(tag, TOKEN_BUCKET) {
+            let bucket: TokenBucket = zerocopy::transmute!(parameters());
+            bucket.step(word, now, cost)
+        } else if is_tag::<{ Feature::SlidingLog as u8 }>(tag, SLIDING_LOG) {
+            Ok(word)
+        } else {
+            let window: FixedWindow = zerocopy::transmute!(parameters());
+            window.step(word, now, cost)
+        }
+    }
+
     pub(crate) const fn into_parts(self) -> (u16, Parameters) {
         match self {
             Self::FixedWindow(window) => (FIXED_WINDOW, zerocopy::transmute!(window)),

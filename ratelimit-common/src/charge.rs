@@ -15,7 +15,7 @@ pub use self::{
     },
 };
 
-use crate::{Arrival, DropReason, Policy, limit::LIMITS_MAX};
+use crate::{Arrival, DropReason, Policy, bits, limit::LIMITS_MAX};
 
 /// Whether a packet would fit if nothing were used, as of a source that was not seen before.
 #[inline(always)]
@@ -39,6 +39,8 @@ pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
 #[inline(always)]
 pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     for index in 0..LIMITS_MAX {
+        // Read again: where its limits are would be kept on the stack.
+        let policy = bits::opaque_ref(policy);
         let Some(limit) = words::limit_at(policy, words, index) else {
             break;
         };
@@ -59,16 +61,15 @@ pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome 
 /// more than the limit is admitted, and at most a packet per CPU less.
 #[inline(always)]
 pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
-    let limits = if policy.has_several() {
+    if policy.has_several() {
         let outcome = check(policy, words, arrival);
         if outcome.is_refused() {
             return outcome;
         }
-        LIMITS_MAX
-    } else {
-        1
-    };
-    for index in 0..limits {
+    }
+    for index in 0..LIMITS_MAX {
+        // Read again: where its limits are would be kept on the stack.
+        let policy = bits::opaque_ref(policy);
         let Some(limit) = words::limit_at(policy, words, index) else {
             break;
         };
@@ -77,6 +78,9 @@ pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome
             if outcome.is_refused() {
                 return outcome.at(index);
             }
+        }
+        if !policy.has_several() {
+            break;
         }
     }
     Outcome::PASSED

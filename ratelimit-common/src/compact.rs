@@ -52,7 +52,7 @@ pub use self::{
 };
 
 use crate::{
-    AtomicWords, DropReason, Instant, Limit,
+    AtomicWords, DropReason, Instant, Limit, bits,
     charge::{self, Outcome},
 };
 
@@ -94,7 +94,12 @@ pub fn check_new(
     cost: u64,
 ) -> Outcome {
     let word = set.load(word_at(least));
-    fits(limit, limit.algorithm().taken_over(word, at), at, cost)
+    fits(
+        limit,
+        bits::opaque_ref(limit).algorithm().taken_over(word, at),
+        at,
+        cost,
+    )
 }
 
 /// The word that would judge a packet of the source with this tag.
@@ -130,10 +135,9 @@ pub fn charge(
     if claim.outcome.is_refused() {
         return (claim.outcome, claim.is_new);
     }
-    let algorithm = limit.algorithm();
     let index = word_at(claim.slot);
     let exchange = |current, new| set.compare_exchange(index, current, new);
-    let step = |word| algorithm.step(word, at, cost);
+    let step = |word| limit.step(word, at, cost);
     let outcome = charge::step_word(set.load(index), exchange, step);
     (outcome, claim.is_new)
 }
@@ -150,7 +154,7 @@ pub fn place_new(
     cost: u64,
 ) -> Claim {
     let (before, word) = (set.load(tag_at(least)), set.load(word_at(least)));
-    let taken_over = limit.algorithm().taken_over(word, at);
+    let taken_over = bits::opaque_ref(limit).algorithm().taken_over(word, at);
     let mut claim = Claim {
         slot: least,
         is_new: false,
@@ -176,7 +180,7 @@ pub fn place_new(
 /// exceeds the limit.
 #[inline(always)]
 fn fits(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
-    if limit.algorithm().step(word, at, cost).is_ok() {
+    if limit.step(word, at, cost).is_ok() {
         Outcome::PASSED
     } else if cost > limit.capacity() {
         Outcome::refused(DropReason::Limited, 0)

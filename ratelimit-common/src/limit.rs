@@ -3,11 +3,11 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Arrival,
+    Arrival, Instant,
     algorithm::{
-        self, Algorithm, FixedWindow, Parameters, SLIDING_WINDOW, SlidingLog, SlidingWindow,
-        TOKEN_BUCKET, TokenBucket,
+        self, Algorithm, Denied, FixedWindow, Parameters, SlidingLog, SlidingWindow, TokenBucket,
     },
+    bits,
     class::ClassSet,
     compact::region::Region,
 };
@@ -90,6 +90,17 @@ impl Limit {
         Algorithm::from_parts(self.algorithm, self.parameters)
     }
 
+    /// [`Algorithm::step`] of its algorithm.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is no room for `cost`.
+    #[inline(always)]
+    pub fn step(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
+        let parameters = || bits::opaque_ref(self).parameters;
+        Algorithm::step_by(self.algorithm, parameters, word, at, cost)
+    }
+
     /// The unit that the limit counts.
     pub const fn unit(&self) -> Unit {
         if self.unit == Unit::Bytes as u16 {
@@ -111,12 +122,6 @@ impl Limit {
         matches!(self.unit(), Unit::Bytes) && self.capacity() < PACKET_BYTES_MIN
     }
 
-    /// The window of a fixed window, which is the default, and so the way to make short.
-    #[inline(always)]
-    pub fn as_fixed_window(&self) -> Option<FixedWindow> {
-        self.is_fixed_window().then(|| self.fixed_window())
-    }
-
     /// Whether it is a fixed window.
     #[inline(always)]
     pub fn is_fixed_window(&self) -> bool {
@@ -129,16 +134,37 @@ impl Limit {
         zerocopy::transmute!(self.parameters)
     }
 
-    /// The window of a sliding window.
+    /// The step of a limit that is known to be a fixed window. Its parameters are read again in
+    /// each attempt: kept, they would take stack.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if there is no room for `cost`.
     #[inline(always)]
-    pub fn as_sliding_window(&self) -> Option<SlidingWindow> {
-        (self.algorithm == SLIDING_WINDOW).then(|| zerocopy::transmute!(self.parameters))
+    pub fn step_fixed_window(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
+        bits::opaque_ref(self).fixed_window().step(word, at, cost)
     }
 
-    /// The bucket of a token bucket.
+    /// That of a sliding window.
+    ///
+    /// # Errors
+    ///
+    /// See above.
     #[inline(always)]
-    pub fn as_token_bucket(&self) -> Option<TokenBucket> {
-        (self.algorithm == TOKEN_BUCKET).then(|| zerocopy::transmute!(self.parameters))
+    pub fn step_sliding_window(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
+        let window = || zerocopy::transmute!(bits::opaque_ref(self).parameters);
+        SlidingWindow::step_by(window, word, at, cost)
+    }
+
+    /// That of a token bucket.
+    ///
+    /// # Errors
+    ///
+    /// See above.
+    #[inline(always)]
+    pub fn step_token_bucket(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
+        let bucket: TokenBucket = zerocopy::transmute!(bits::opaque_ref(self).parameters);
+        bucket.step(word, at, cost)
     }
 
     /// The log of a sliding log.

@@ -1,19 +1,18 @@
 //! The `compact` store, in BPF arrays that user space can map into its memory.
 
 use ratelimit_common::{
-    Arrival, AtomicWords, DropReason, Instant, Limit, Policy, SourceKey,
+    Arrival, AtomicWords, DropReason, Instant, Limit, Policy,
     charge::{self, Outcome, Step, Words},
     compact::{self, Claim, Mix, SLOTS, Set, WORDS, word_at},
     features::{self, Feature},
     new_sources::Newcomer,
-    source::LogKey,
     store::{self, InsertError, Store},
 };
 
 use crate::{
     atomic,
     constant::Constant,
-    limit_words,
+    limit_words::{self, LogBits},
     map_words::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     maps::FamilyMaps,
     new_sources,
@@ -176,7 +175,8 @@ subprogram! {
 }
 
 subprogram! {
-    /// Whether the source with this tag has room under a limit, whatever its family.
+    /// Whether the source with this tag has room under a limit. A subprogram, as the verifier would
+    /// follow its branches once for each limit and family.
     fn check_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Outcome {
         let slot = find(&set, tag, at);
         if slot < SLOTS {
@@ -188,7 +188,7 @@ subprogram! {
 }
 
 subprogram! {
-    /// Charges the source with this tag, which gets a slot if it has none.
+    /// Charges the source with this tag, which gets a slot if it has none. A subprogram likewise.
     fn charge_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
         let slot = find(&set, tag, at);
         let claim = if slot < SLOTS {
@@ -240,8 +240,8 @@ impl<'a, A: FamilyMaps> CompactWords<'a, A> {
     }
 
     #[inline(always)]
-    fn log(&self, index: usize) -> LogKey {
-        LogKey::new(&SourceKey::new(*self.address, self.scope)).of_limit(index as u32)
+    fn log(&self, index: usize) -> LogBits {
+        LogBits::new(self.scope, index)
     }
 
     #[inline(always)]
@@ -286,18 +286,18 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::check_log(limit, &self.log(index), at);
+            return limit_words::check_log(limit, self.address, self.log(index), at);
         }
-        match self.set(limit) {
-            Some(set) => check_in_set(limit, set, self.tag, at, cost),
-            None => NO_STATE,
-        }
+        let Some(set) = self.set(limit) else {
+            return NO_STATE;
+        };
+        check_in_set(limit, set, self.tag, at, cost)
     }
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::charge_log(limit, &self.log(index), at);
+            return limit_words::charge_log(limit, self.address, self.log(index), at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
@@ -312,7 +312,7 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn has_own(&self, index: usize, limit: &Limit) -> bool {
         if limit.is_log() {
-            return MapLog(&self.log(index)).ring(0).is_some();
+            return MapLog(&self.log(index).key(self.address)).ring(0).is_some();
         }
         self.has_slot(limit)
     }

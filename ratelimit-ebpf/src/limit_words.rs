@@ -1,20 +1,16 @@
 //! Checking and charging limits whose state is a word, and those with a log, in subprograms.
 
-use core::hint;
-
 use ratelimit_common::{
-    Arrival, DropReason, Instant, Limit, Policy, Record,
-    algorithm::{Algorithm, Denied},
+    Arrival, DropReason, Instant, Limit, Policy, Record, SourceKey,
+    algorithm::Algorithm,
     charge::{self, Outcome, Words as _},
     source::LogKey,
 };
 
-use zerocopy::{transmute, transmute_ref};
-
 use crate::{
     map_words::{MapLog, MapWord, RecordWords, record_words},
+    maps::FamilyMaps,
     steps::MapSteps,
-    subprogram::on_stack,
 };
 
 /// [`charge::charge_words`]. Only where another CPU was faster it takes a further call.
@@ -85,35 +81,46 @@ subprogram! {
 
 /// The subprogram of an algorithm. Keeps the stack frame as small as possible.
 macro_rules! of_algorithm {
-    ($($function:ident = $algorithm:ident),+) => {$(
+    ($($function:ident = $step:ident),+) => {$(
         subprogram! {
             /// [`charge::charge_word`] by the algorithm that a limit is known to have.
             pub fn $function(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
-                let step = |state| {
-                    // The compiler would keep values that are the same in each attempt on the
-                    // stack.
-                    let Some(algorithm) = hint::black_box(limit).$algorithm() else {
-                        return Err(Denied);
-                    };
-                    algorithm.step(state, at, cost)
-                };
-                charge::charge_word(&word, 0, step)
+                charge::charge_word(&word, 0, |state| limit.$step(state, at, cost))
             }
         }
     )+};
 }
 
 of_algorithm!(
-    charge_fixed_window = as_fixed_window,
-    charge_sliding_window = as_sliding_window,
-    charge_token_bucket = as_token_bucket
+    charge_fixed_window = step_fixed_window,
+    charge_sliding_window = step_sliding_window,
+    charge_token_bucket = step_token_bucket
 );
+
+/// The log of a limit: the scope of its policy, and its index.
+#[derive(Clone, Copy)]
+pub struct LogBits(pub u64);
+
+impl LogBits {
+    #[inline(always)]
+    pub fn new(scope: u32, index: usize) -> Self {
+        Self(u64::from(scope) << 32 | index as u64)
+    }
+
+    #[inline(always)]
+    pub fn key<A: FamilyMaps>(self, source: &A) -> LogKey {
+        let key = SourceKey::new(*source, (self.0 >> 32) as u32);
+        LogKey::new(&key).of_limit(self.0 as u32)
+    }
+}
 
 subprogram! {
     /// [`charge::check_limit`] for a sliding log.
-    pub fn check_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    pub fn check_log[check_log_v4, check_log_v6]<A>(
+        limit: &Limit, source: &A, log: LogBits, at: Instant
+    ) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::check_log(log, &MapLog(&log_on_stack(key)), 0, at),
+            Some(limit) => charge::check_log(limit, &MapLog(&log.key(source)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
@@ -121,23 +128,18 @@ subprogram! {
 
 /// [`charge::charge_limit`] for a sliding log.
 #[inline(always)]
-pub fn charge_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
-    charge::until_decided(|| charge_log_of_key(limit, key, at))
+pub fn charge_log<A: FamilyMaps>(limit: &Limit, source: &A, log: LogBits, at: Instant) -> Outcome {
+    charge::until_decided(|| charge_log_of_key(limit, source, log, at))
 }
 
 subprogram! {
     /// One attempt: the verifier would follow each.
-    fn charge_log_of_key(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    fn charge_log_of_key[charge_log_v4, charge_log_v6]<A>(
+        limit: &Limit, source: &A, log: LogBits, at: Instant
+    ) -> Outcome {
         match limit.as_sliding_log() {
-            Some(log) => charge::try_charge_log(log, &MapLog(&log_on_stack(key)), 0, at),
+            Some(limit) => charge::try_charge_log(limit, &MapLog(&log.key(source)), 0, at),
             None => Outcome::refused(DropReason::NoState, 0),
         }
     }
-}
-
-/// [`on_stack`] of a key in words: the compiler would hold each of its bytes on the stack at once.
-#[inline(always)]
-fn log_on_stack(key: &LogKey) -> LogKey {
-    let words: &[u32; size_of::<LogKey>() / size_of::<u32>()] = transmute_ref!(key);
-    transmute!(on_stack(words))
 }

@@ -20,7 +20,7 @@ pub struct Records(pub Option<*mut OfCpu>);
 
 impl<A: FamilyMaps> Store<A> for Records {
     type Key<'a> = SourceKey<A>;
-    type Words<'a> = MapWords<A>;
+    type Words<'a> = MapWords<'a, A>;
     type Denial<'a> = MapWord;
 
     #[inline(always)]
@@ -29,9 +29,9 @@ impl<A: FamilyMaps> Store<A> for Records {
     }
 
     #[inline(always)]
-    fn words(&self, key: &SourceKey<A>) -> Option<MapWords<A>> {
+    fn words<'a>(&'a self, key: &'a SourceKey<A>) -> Option<MapWords<'a, A>> {
         let record = A::SOURCES.get_ptr_mut(key)?;
-        Some(MapWords::new(record, *key))
+        Some(MapWords::new(record, key))
     }
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl<A: FamilyMaps> Store<A> for Records {
     }
 
     #[inline(always)]
-    fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<A>, at: Instant) {
+    fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<'_, A>, at: Instant) {
         refused::keep_word(key, words.load_first(), at, self.0);
     }
 }

@@ -15,7 +15,8 @@ use crate::{
     atomic,
     constant::Constant,
     first::first_of,
-    interruption, limit_words,
+    interruption,
+    limit_words::{self, LogBits},
     maps::FamilyMaps,
     maps::{EMPTY_LOG, INSERTED, LOGS, LogWords},
 };
@@ -39,15 +40,15 @@ pub fn record_words() -> usize {
 /// The element may be evicted and reused for another source while it is charged. That source is
 /// then charged for one packet of another one. The kernel's LRU maps make that rare, and this
 /// design limits it to a packet per CPU.
-pub struct MapWords<A: FamilyMaps> {
+pub struct MapWords<'a, A: FamilyMaps> {
     record: *mut Record,
-    key: SourceKey<A>,
+    key: &'a SourceKey<A>,
 }
 
-impl<A: FamilyMaps> MapWords<A> {
+impl<'a, A: FamilyMaps> MapWords<'a, A> {
     /// The words in `record`, the live map value of `key`.
     #[inline(always)]
-    pub const fn new(record: *mut Record, key: SourceKey<A>) -> Self {
+    pub const fn new(record: *mut Record, key: &'a SourceKey<A>) -> Self {
         Self { record, key }
     }
 
@@ -68,12 +69,12 @@ impl<A: FamilyMaps> MapWords<A> {
     }
 
     #[inline(always)]
-    fn log(&self, index: usize) -> LogKey {
-        LogKey::new(&self.key).of_limit(index as u32)
+    fn log(&self, index: usize) -> LogBits {
+        LogBits::new(self.key.scope(), index)
     }
 }
 
-impl<A: FamilyMaps> Words for MapWords<A> {
+impl<A: FamilyMaps> Words for MapWords<'_, A> {
     type Ring = MapRing;
 
     #[inline(always)]
@@ -92,19 +93,9 @@ impl<A: FamilyMaps> Words for MapWords<A> {
     }
 
     #[inline(always)]
-    fn ring(&self, index: usize) -> Option<MapRing> {
-        MapLog(&self.log(index)).ring(0)
-    }
-
-    #[inline(always)]
-    fn make_ring(&self, index: usize) -> Option<MapRing> {
-        MapLog(&self.log(index)).make_ring(0)
-    }
-
-    #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::check_log(limit, &self.log(index), at);
+            return limit_words::check_log(limit, self.key.as_address(), self.log(index), at);
         }
         limit_words::check_word(limit, self.word(index), at, cost)
     }
@@ -112,7 +103,7 @@ impl<A: FamilyMaps> Words for MapWords<A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return limit_words::charge_log(limit, &self.log(index), at);
+            return limit_words::charge_log(limit, self.key.as_address(), self.log(index), at);
         }
         limit_words::charge_word(limit, self.word(index), at, cost)
     }

@@ -80,13 +80,10 @@ pub struct SlidingWindow {
     weight_bits: u16,
 }
 
-/// The content of a word at the time of a packet.
+/// The state at the time of a packet.
 struct Sight {
-    /// The number of the window in which the packet is counted.
-    index: u64,
-    /// The count of the previous window, encoded by [`rounded_up`].
-    previous: u64,
-    count: u64,
+    /// The word, of the window in which the packet is counted.
+    word: u64,
     /// The remaining part of the window, in units of 2^-`phase_bits`.
     left: u64,
 }
@@ -168,20 +165,31 @@ impl SlidingWindow {
     /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
-        let sight = self.sight(word, now);
-        let count = sight.count.saturating_add(cost);
-        if count.saturating_add(self.weighed(&sight)) > self.amount {
+        Self::step_by(|| *self, word, now, cost)
+    }
+
+    /// [`step`](Self::step) by a window that is read again for each part of it: kept, it would take
+    /// stack.
+    #[inline(always)]
+    pub(crate) fn step_by(
+        window: impl Fn() -> Self,
+        word: u64,
+        now: Instant,
+        cost: u64,
+    ) -> Result<u64, Denied> {
+        let sight = window().sight(word, now);
+        // The amount and both counts have at most 41 bits, so this wraps only for a larger cost.
+        let used = window().used_in(&sight).wrapping_add(cost);
+        let amount = window().amount;
+        if cost > amount || used > amount {
             return Err(Denied);
         }
-        Ok(sight.index.wrapping_shl(self.phase_bits.into())
-            | sight.previous.wrapping_shl(self.count_bits.into())
-            | count)
+        Ok(sight.word.wrapping_add(cost))
     }
 
     /// The estimated usage at `now`.
     pub fn used(&self, word: u64, now: Instant) -> u64 {
-        let sight = self.sight(word, now);
-        sight.count.saturating_add(self.weighed(&sight))
+        self.used_in(&self.sight(word, now))
     }
 
     /// The first word that cannot belong to a window at `now`.
@@ -235,61 +243,47 @@ impl SlidingWindow {
         let left = whole.wrapping_sub(position & whole.wrapping_sub(1));
 
         let counted_in = word.wrapping_shr(phase_bits);
-        let previous = word.wrapping_shr(self.count_bits.into()) & PREVIOUS_MASK;
-        let count = word & !u64::MAX.wrapping_shl(self.count_bits.into());
         let index_mask = u64::MAX.wrapping_shr(phase_bits);
         let windows = index.wrapping_sub(counted_in) & index_mask;
+        let fresh = index.wrapping_shl(phase_bits);
         if word == 0 {
-            Sight {
-                index,
-                previous: 0,
-                count: 0,
-                left,
-            }
+            Sight { word: fresh, left }
         } else if windows == 0 {
-            Sight {
-                index,
-                previous,
-                count,
-                left,
-            }
+            Sight { word, left }
         } else if windows == 1 {
+            let previous = rounded_up(self.count(word)).wrapping_shl(self.count_bits.into());
             Sight {
-                index,
-                previous: rounded_up(count),
-                count: 0,
+                word: fresh | previous,
                 left,
             }
         } else if windows > index_mask.wrapping_sub(self.early_windows.into()) {
-            Sight {
-                index: counted_in,
-                previous,
-                count,
-                left: whole,
-            }
+            Sight { word, left: whole }
         } else {
-            Sight {
-                index,
-                previous: 0,
-                count: 0,
-                left,
-            }
+            Sight { word: fresh, left }
         }
     }
 
-    /// The weighted count of the previous window, rounded up.
+    /// The count of the window of a word.
     #[inline(always)]
-    fn weighed(&self, sight: &Sight) -> u64 {
+    fn count(&self, word: u64) -> u64 {
+        word & !u64::MAX.wrapping_shl(self.count_bits.into())
+    }
+
+    /// The count of the window, and the weighted count of the previous one, rounded up.
+    #[inline(always)]
+    fn used_in(&self, sight: &Sight) -> u64 {
         let weight_bits = u32::from(self.weight_bits);
         let shift = u32::from(self.phase_bits).wrapping_sub(weight_bits);
         let round_up = 1u64.wrapping_shl(shift).wrapping_sub(1);
         let weight = sight.left.wrapping_add(round_up).wrapping_shr(shift);
+        let previous = sight.word.wrapping_shr(self.count_bits.into()) & PREVIOUS_MASK;
         // At most 2^count_bits times 2^weight_bits, whose sum is at most 63.
         let round_up = 1u64.wrapping_shl(weight_bits).wrapping_sub(1);
-        whole(sight.previous)
+        let weighed = whole(previous)
             .wrapping_mul(weight)
             .wrapping_add(round_up)
-            .wrapping_shr(weight_bits)
+            .wrapping_shr(weight_bits);
+        self.count(sight.word).wrapping_add(weighed)
     }
 }
 

@@ -37,7 +37,7 @@ impl Step {
     /// Charges a packet of `cost` to `word`, in slot `slot`. `None` if there is no room.
     #[inline(always)]
     pub fn plan(limit: &Limit, arrival: &Arrival, cost: u64, word: u64, slot: u64) -> Option<Self> {
-        let next = limit.algorithm().step(word, arrival.at, cost).ok()?;
+        let next = limit.step(word, arrival.at, cost).ok()?;
         Some(Self {
             word,
             next,

@@ -23,15 +23,12 @@ pub fn charge_two<W: Words>(
     let (first_cost, second_cost) = (first.cost(arrival)?, second.cost(arrival)?);
     let first_place = find(0, first)?;
     let first_word = first_place.load(0);
-    let Ok(first_next) = first.algorithm().step(first_word, arrival.at, first_cost) else {
+    let Ok(first_next) = first.step(first_word, arrival.at, first_cost) else {
         return Some(Outcome::LIMITED.at(0));
     };
     let second_place = find(1, second)?;
     let second_word = second_place.load(0);
-    let Ok(second_next) = second
-        .algorithm()
-        .step(second_word, arrival.at, second_cost)
-    else {
+    let Ok(second_next) = second.step(second_word, arrival.at, second_cost) else {
         return Some(Outcome::LIMITED.at(1));
     };
     first_place

@@ -125,7 +125,7 @@ pub fn check_log(log: SlidingLog, words: &impl Words, index: usize, at: Instant)
 /// Whether a limit has room for `cost` by this word. The outcome does not name the limit.
 #[inline(always)]
 pub fn check_word(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
-    if limit.algorithm().step(word, at, cost).is_ok() {
+    if limit.step(word, at, cost).is_ok() {
         Outcome::PASSED
     } else {
         Outcome::refused(DropReason::Limited, 0)
@@ -141,11 +141,10 @@ pub fn charge_limit(
     at: Instant,
     cost: u64,
 ) -> Outcome {
-    let algorithm = limit.algorithm();
-    if let Algorithm::SlidingLog(log) = algorithm {
+    if let Some(log) = limit.as_sliding_log() {
         return charge_log(log, words, index, at);
     }
-    charge_word(words, index, |word| algorithm.step(word, at, cost))
+    charge_word(words, index, |word| limit.step(word, at, cost))
 }
 
 /// Charges a packet to the sliding log at `index`. The outcome does not name the limit.

@@ -27,6 +27,7 @@ use super::Packet;
 use crate::{
     compact::MapSet,
     detected::BanRing,
+    limit_words::LogBits,
     map_words::{MapWord, RecordWords},
     maps::BanWords,
     strikes::StrikeBits,
@@ -126,6 +127,7 @@ numbers! {
             segment: (raw >> 16) as u16,
         };
     Shared: |it| it as u64, Shared::from_number;
+    LogBits: |bits| bits.0, Self;
     StrikeBits: |it| it.0, StrikeBits;
     Option<ListenerCookie>: |it| it.map_or(0, |it| {
             u64::from(it.segment_bytes) << 32 | u64::from(it.sequence)
