@@ -176,17 +176,17 @@ pub fn check_layer<A: Address>(
     arrival: &Arrival,
     tables: &impl FamilyTables<A>,
 ) -> Outcome {
-    let layer = Layer::new(layer, source, policy, tables);
-    let policy = lease::in_force(&layer.address, layer.policy, arrival, false, tables);
-    let outcome = tables.check(&layer.address, policy, arrival);
+    let (layer, address) = Layer::new(layer, source, policy, tables);
+    let policy = lease::in_force(&address, layer.policy, arrival, false, tables);
+    let outcome = tables.check(&address, policy, arrival);
     if let Some(policy) = policy
         && policy.is_of_cluster()
         && outcome.is_refused()
     {
-        tables.count_demand(&layer.address, policy, arrival, Demanded::Refused);
+        tables.count_demand(&address, policy, arrival, Demanded::Refused);
     }
     let outcome = layer.reported(outcome);
-    let counted = (DropReason::AggregateLimited, Some(&layer.address));
+    let counted = (DropReason::AggregateLimited, Some(&address));
     count_refusal(outcome, counted, layer.policy, arrival, tables);
     outcome
 }
@@ -200,9 +200,9 @@ pub fn charge_layer<A: Address>(
     arrival: &Arrival,
     tables: &impl FamilyTables<A>,
 ) -> Outcome {
-    let mut layer = Layer::new(layer, source, policy, tables);
-    let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
-    let outcome = source_limits::charge_within_budget(&mut layer.address, policy, arrival, tables);
+    let (layer, mut address) = Layer::new(layer, source, policy, tables);
+    let policy = lease::in_force(&address, layer.policy, arrival, true, tables);
+    let outcome = source_limits::charge_within_budget(&mut address, policy, arrival, tables);
     layer.reported(outcome)
 }
 
@@ -324,42 +324,46 @@ const fn bit(layer: usize) -> u32 {
 const OF_PREFIX: usize = usize::MAX;
 
 /// The limits of a source, its further ones, or those of a prefix around it.
-struct Layer<'a, A: Address> {
+struct Layer<'a> {
     policy: Option<&'a Policy>,
-    address: A,
     /// Further limits are reported as those that come after the source's own: how many these are.
     /// [`OF_PREFIX`] for the limits of a prefix.
     limits_before: usize,
 }
 
-impl<'a, A: Address> Layer<'a, A> {
+impl<'a> Layer<'a> {
+    /// Returns the limits of a layer, and the address that they are for. It is passed on by
+    /// reference, and would keep the rest of a structure on the stack.
     #[inline(always)]
-    fn new<T: FamilyTables<A>>(
+    fn new<A: Address, T: FamilyTables<A>>(
         layer: usize,
         source: &A,
         policy: Option<&'a Policy>,
         tables: &'a T,
-    ) -> Self {
+    ) -> (Self, A) {
         let Some(level) = layer.checked_sub(AROUND) else {
             let further = policy.filter(|_| layer == FURTHER);
             let own = policy.filter(|_| layer != FURTHER);
             let beside = further.and_then(Policy::further);
-            return Self {
+            let limits = Self {
                 policy: beside.and_then(|index| tables.policy(index)).or(own),
-                address: *source,
                 limits_before: further.map_or(0, Policy::len),
             };
+            return (limits, *source);
         };
         let aggregate = if tables.settings().has_aggregates() {
             FamilyTables::<A>::aggregates(tables).get(level)
         } else {
             None
         };
-        Self {
+        let limits = Self {
             policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
-            address: source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
             limits_before: OF_PREFIX,
-        }
+        };
+        (
+            limits,
+            source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
+        )
     }
 
     /// Adds the name and the number of the limit to an outcome.
