@@ -8,8 +8,8 @@ pub(super) fn run<'a, A: Address>(
     packet: &mut Packet<'a, A>,
     tables: &'a impl FamilyTables<A>,
 ) -> Option<Verdict> {
-    let source = packet.flow.source;
+    let source = &packet.flow.source;
     source
         .is_invalid_source()
-        .then(|| refuse(source, DropReason::InvalidSource, tables))
+        .then(|| refuse(*source, DropReason::InvalidSource, tables))
 }
