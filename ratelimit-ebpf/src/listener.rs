@@ -28,9 +28,10 @@ const TCP_BYTES_MAX: usize = 60;
 /// The offset of the data offset in a TCP header.
 const WORDS: usize = 12;
 
-/// A network header without options, and the transport header right behind it: so both addresses
-/// and both ports are one piece.
-type Headers = [u64; (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8)];
+/// The words of a network header without options, and of the transport header right behind it: so
+/// both addresses and both ports are one piece.
+const WITHOUT_OPTIONS: usize = (IPV6_BYTES + TCP_BYTES).div_ceil(8);
+const WITH_OPTIONS: usize = (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8);
 
 /// The request to a listener.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -44,7 +45,7 @@ enum Question {
 subprogram! {
     /// The cookie of the listener of the SYN at these offsets.
     pub fn cookie(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
-        let cookie = ask(context, offsets, is_ipv6, Question::Cookie);
+        let cookie = ask::<WITH_OPTIONS>(context, offsets, is_ipv6, Question::Cookie);
         (cookie != 0).then_some(ListenerCookie {
             sequence: cookie as u32,
             segment_bytes: (cookie >> 32) as u16,
@@ -55,34 +56,39 @@ subprogram! {
 subprogram! {
     /// Whether the segment at these offsets acknowledges a cookie of its listener.
     pub fn acknowledges(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> bool {
-        ask(context, offsets, is_ipv6, Question::IsAcknowledged) != 0
+        ask::<WITHOUT_OPTIONS>(context, offsets, is_ipv6, Question::IsAcknowledged) != 0
     }
 }
 
 /// Asks the listener for the segment at this position. Returns a cookie with the segment size above
 /// it, or 1; 0 if there is no listener.
 #[inline(always)]
-fn ask(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool, question: Question) -> u64 {
+fn ask<const HEADERS: usize>(
+    context: *mut xdp_md,
+    offsets: Offsets,
+    is_ipv6: bool,
+    question: Question,
+) -> u64 {
     if is_ipv6 {
-        ask_behind::<IPV6_BYTES, 8>(context, offsets, question)
+        ask_behind::<HEADERS, IPV6_BYTES, 8>(context, offsets, question)
     } else {
-        ask_behind::<IPV4_BYTES, 12>(context, offsets, question)
+        ask_behind::<HEADERS, IPV4_BYTES, 12>(context, offsets, question)
     }
 }
 
 /// Asks the listener behind a network header of `IP` bytes with the addresses at offset `ENDS`.
 #[inline(always)]
-fn ask_behind<const IP: usize, const ENDS: usize>(
+fn ask_behind<const HEADERS: usize, const IP: usize, const ENDS: usize>(
     context: *mut xdp_md,
     offsets: Offsets,
     question: Question,
 ) -> u64 {
-    let mut headers = MaybeUninit::<Headers>::uninit();
+    let mut headers = MaybeUninit::<[u64; HEADERS]>::uninit();
     let start = headers.as_mut_ptr().cast::<c_void>();
     // SAFETY: the pieces lie within the headers, and the lengths are those of the pieces.
     unsafe {
         // Volatile, because the compiler would emit a call, which takes stack.
-        for index in 0..size_of::<Headers>() / size_of::<u64>() {
+        for index in 0..HEADERS {
             start.cast::<u64>().add(index).write_volatile(0);
         }
         let segment = start.add(IP);
