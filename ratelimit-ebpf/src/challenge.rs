@@ -321,10 +321,11 @@ subprogram! {
         };
         // SAFETY: it was found in the map.
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
-        let source = on_stack(source);
+        let on_stack = on_stack(source);
+        let source = &*on_stack;
         // Packets inside a tunnel are not answered.
         if headers::inner(context, settings.generation()) != Inner::NONE {
-            return challenge::without_challenge(&source, now, &state);
+            return challenge::without_challenge(source, now, &state);
         }
         challenge::record_idle::<A, _>(now, &state);
         let packet = XdpContext::new(context);
@@ -335,15 +336,15 @@ subprogram! {
             && let Some(segment) = challenge::segment::<A>(frame, interface::link_layer(), upper)
         {
             let classes = |asks_headers| classify::classes_outside(context, upper, asks_headers);
-            return challenge::judge(&source, &segment, classes, now, &state);
+            return challenge::judge(source, &segment, classes, now, &state);
         }
         if !is_copied
             && let Some(port) = query::port(frame, upper)
         {
             let is_query = || answer::question_bytes(context).is_some();
-            return challenge::judge_datagram(&source, port, is_query, now, &state);
+            return challenge::judge_datagram(source, port, is_query, now, &state);
         }
-        challenge::without_challenge(&source, now, &state)
+        challenge::without_challenge(source, now, &state)
     }
 }
 
@@ -372,7 +373,8 @@ subprogram! {
         // SAFETY: it was found in the map.
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
         let classes = |asks_headers| classify::classes_outside(context, upper, asks_headers);
-        let source = on_stack(source);
-        challenge::is_unproved(&source, frame, link_layer, upper, classes, now, &state)
+        let on_stack = on_stack(source);
+        let source = &*on_stack;
+        challenge::is_unproved(source, frame, link_layer, upper, classes, now, &state)
     }
 }

@@ -11,7 +11,7 @@ use ratelimit_common::{
 use crate::{
     atomic, detected,
     maps::{self, DEMANDS, FILTERS, FamilyMaps, LEASES},
-    subprogram::{Packet, on_stack},
+    subprogram::Packet,
 };
 
 /// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter
@@ -38,7 +38,7 @@ subprogram! {
     pub fn leased_by_source[leased_by_source_v4, leased_by_source_v6]<A>(
         source: &A, scope: u32, at: Instant
     ) -> u32 {
-        leased(&LogKey::new(&SourceKey::new(on_stack(source), scope)), at)
+        leased(&LogKey::new(&SourceKey::new(*source, scope)), at)
     }
 }
 
@@ -51,7 +51,7 @@ subprogram! {
         if demanded == Demanded::Refused {
             mark(source);
         }
-        let key = LogKey::new(&SourceKey::new(on_stack(source), policy.scope()));
+        let key = LogKey::new(&SourceKey::new(*source, policy.scope()));
         count(&key, policy, &packet.arrived(Instant::default()), demanded);
     }
 }

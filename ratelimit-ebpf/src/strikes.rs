@@ -21,7 +21,7 @@ subprogram! {
         source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
     ) -> bool {
         let tables = KernelTables::without_settings(ptr::null_mut(), at);
-        detection::count(&on_stack(source), policy, &strike.at(at), &tables)
+        detection::count(&*on_stack(source), policy, &strike.at(at), &tables)
     }
 }
 
@@ -31,7 +31,7 @@ subprogram! {
         source: &A, policy: &Policy, at: Instant, is_connected: bool
     ) -> bool {
         policy.ban().is_some_and(|rule| {
-            let word = find(&on_stack(source));
+            let word = find(&*on_stack(source));
             word.is_some_and(|word| {
                 until_counted(|| confirm_word(rule, MapWord(word), is_connected, at))
             })

@@ -118,8 +118,9 @@ macro_rules! subprogram {
 
 mod passed;
 
-use core::{arch::asm, ptr};
+use core::{arch::asm, ops::Deref};
 
+pub use ratelimit_common::bits::{opaque, opaque_ref};
 use ratelimit_common::{Arrival, ClassSet, Instant, Settings};
 
 pub use self::passed::Passed;
@@ -157,26 +158,12 @@ impl Packet {
     }
 }
 
+/// The result of a subprogram. Opaque: the verifier does not look from one subprogram into another,
+/// and the compiler would remove comparisons that the verifier needs.
 #[inline(always)]
 pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
     // SAFETY: the number was packed from a valid value.
     unsafe { T::unpack(opaque(answer)).unwrap_unchecked() }
-}
-
-/// Hides the origin of a result from the compiler. The verifier does not look from one subprogram
-/// into another, and the compiler would remove comparisons that the verifier needs.
-#[inline(always)]
-pub fn opaque(mut answer: u64) -> u64 {
-    // SAFETY: a register moved to itself. Without an instruction, two lines of the source would be
-    // at the same one, which the kernel refuses.
-    unsafe { asm!("{0} = {0}", inout(reg) answer, options(pure, nomem, nostack, preserves_flags)) };
-    answer
-}
-
-#[inline(always)]
-pub fn opaque_ref<T>(value: &T) -> &T {
-    // SAFETY: it is the same reference.
-    unsafe { &*opaque_pointer(ptr::from_ref(value).cast_mut()) }
 }
 
 /// Hides from the compiler where a pointer comes from.
@@ -212,10 +199,21 @@ pub fn without_bounds(mut number: u64, time: Instant) -> u64 {
 }
 
 /// A key on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an
-/// argument.
+/// argument. Aligned, as the verifier takes no word at another address of the stack.
+#[repr(align(8))]
+pub struct OnStack<K>(K);
+
 #[inline(always)]
-pub fn on_stack<K: Copy>(key: &K) -> K {
-    // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was
-    // copied instead of the copy.
-    unsafe { ptr::from_ref(key).read_volatile() }
+pub fn on_stack<K: Copy>(key: &K) -> OnStack<K> {
+    OnStack(*key)
+}
+
+impl<K> Deref for OnStack<K> {
+    type Target = K;
+
+    /// Opaque, as the compiler would take the memory that was copied instead of the copy.
+    #[inline(always)]
+    fn deref(&self) -> &K {
+        opaque_ref(&self.0)
+    }
 }

@@ -325,7 +325,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     fn ban(&self, source: &A, ban: Detected) -> bool {
         // Here and not before the socket was looked up: that takes the stack.
         let source = subprogram::on_stack(source);
-        detected::ban(&source, &ban, interface::slot())
+        detected::ban(&*source, &ban, interface::slot())
     }
 
     #[inline(always)]
