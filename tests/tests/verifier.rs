@@ -16,7 +16,7 @@ use ratelimit_tests::{
 };
 
 /// The verifier gives up after a million, and every start waits until it has examined them.
-const INSTRUCTIONS_MAX: u32 = 310_000;
+const INSTRUCTIONS_MAX: u32 = 300_000;
 
 #[test]
 fn the_program_loads_with_every_combination_of_constants() {
@@ -69,7 +69,7 @@ fn check_variants(clock: u32, features: Features) {
 
 /// The cost of a configuration with a single limit, a fixed window: bytes of instructions after the
 /// verifier, bytes of machine code, and instructions that the verifier processes.
-const ONE_LIMIT_MAX: [u32; 3] = [40_000, 22_000, 32_000];
+const ONE_LIMIT_MAX: [u32; 3] = [40_000, 22_000, 28_000];
 
 #[test]
 fn a_program_for_one_limit_has_the_code_for_one_limit() {
@@ -119,13 +119,17 @@ fn check(constants: &Constants) {
     );
 }
 
-/// The most stack that a chain of calls may take.
-const STACK_MAX: u32 = 512;
+/// The most stack that a chain of calls takes where frames are rounded up to 16 bytes, as a kernel
+/// with a JIT does (`round_up_stack_depth` of kernel/bpf/verifier.c). The kernel allows 512, so 96
+/// are left.
+const STACK_MAX: u32 = 416;
 
-/// Kernel 6.1 takes 32 bytes for a function without a stack, where 6.18 takes none, and no program
-/// has to be loaded to know.
+/// The same by kernel 6.1, which rounds up to 32 bytes, and takes 32 for a function without a
+/// stack. No program has to be loaded to know.
+const STACK_MAX_6_1: u32 = 448;
+
 #[test]
-fn the_stacks_of_every_chain_of_calls_fit_in_kernel_6_1() {
+fn every_chain_of_calls_leaves_stack() {
     for (name, object) in [("full", OBJECT), ("lean", LEAN_OBJECT)] {
         check_stacks(name, object);
     }
@@ -142,11 +146,12 @@ fn check_stacks(object_name: &str, object: &[u8]) {
     for (name, program) in &object.programs {
         let instructions = &object.functions[&program.function_key()].instructions;
         let functions = Functions::of(instructions);
-        let bytes = functions.chain(0);
-        println!("{object_name}, {name}: {bytes} bytes of stack");
+        let bytes = functions.chain(0, &|stack| stack.next_multiple_of(16));
+        let bytes_6_1 = functions.chain(0, &|stack| stack.max(1).next_multiple_of(32));
+        println!("{object_name}, {name}: {bytes} bytes of stack, {bytes_6_1} by kernel 6.1");
         assert!(
-            bytes > 32 && bytes <= STACK_MAX,
-            "{object_name}, {name}: {bytes} bytes"
+            bytes > 32 && bytes <= STACK_MAX && bytes_6_1 <= STACK_MAX_6_1,
+            "{object_name}, {name}: {bytes} and {bytes_6_1} bytes"
         );
     }
 }
@@ -178,10 +183,10 @@ impl Functions {
 
     /// The bytes of the deepest chain of calls from a function on (`check_max_stack_depth` of
     /// kernel/bpf/verifier.c).
-    fn chain(&self, begin: usize) -> u32 {
+    fn chain(&self, begin: usize, rounded: &impl Fn(u32) -> u32) -> u32 {
         let (stack, callees) = &self.0[&begin];
-        let deepest = callees.iter().map(|callee| self.chain(*callee)).max();
-        stack.max(&1).next_multiple_of(32) + deepest.unwrap_or(0)
+        let deepest = callees.iter().map(|callee| self.chain(*callee, rounded));
+        rounded(*stack) + deepest.max().unwrap_or(0)
     }
 }
 
