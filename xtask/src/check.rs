@@ -163,9 +163,8 @@ fn clippy_bpf() -> Command {
     cargo
 }
 
-/// Checks the types of the fuzz targets, which no other build includes, except for that of the
-/// database, for which the daemon would have to be checked again. Nothing is linked, so libFuzzer is
-/// not built.
+/// Checks the types of the fuzz targets, which no other build includes. That of the database is
+/// left out, as it would check the daemon again. Nothing is linked, so libFuzzer is not built.
 fn fuzz_targets() -> Command {
     let mut cargo = process::cargo();
     cargo
