@@ -61,6 +61,10 @@ pub fn opaque(number: u64) -> u64 {
     not(target_arch = "bpf"),
     expect(clippy::missing_const_for_fn, reason = "the program has assembly here")
 )]
+#[cfg_attr(
+    target_arch = "bpf",
+    expect(clippy::pointers_in_nomem_asm_block, reason = "the address is not followed")
+)]
 pub fn opaque_ref<T>(value: &T) -> &T {
     #[cfg(target_arch = "bpf")]
     {
