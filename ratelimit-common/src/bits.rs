@@ -63,7 +63,10 @@ pub fn opaque(number: u64) -> u64 {
 )]
 #[cfg_attr(
     target_arch = "bpf",
-    expect(clippy::pointers_in_nomem_asm_block, reason = "the address is not followed")
+    expect(
+        clippy::pointers_in_nomem_asm_block,
+        reason = "the address is not followed"
+    )
 )]
 pub fn opaque_ref<T>(value: &T) -> &T {
     #[cfg(target_arch = "bpf")]
