@@ -332,8 +332,8 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    /// Returns the limits of a layer, and the address that they are for. It is passed on by
-    /// reference, and would keep the rest of a structure on the stack.
+    /// Returns the limits of a layer, and the address that they are for. The address is passed on
+    /// by reference, so in one structure it would keep the limits on the stack too.
     #[inline(always)]
     fn new<A: Address, T: FamilyTables<A>>(
         layer: usize,

@@ -145,22 +145,22 @@ impl Limit {
         bits::opaque_ref(self).fixed_window().step(word, at, cost)
     }
 
-    /// That of a sliding window.
+    /// The step of a limit that is known to be a sliding window.
     ///
     /// # Errors
     ///
-    /// See above.
+    /// [`Denied`] if there is no room for `cost`.
     #[inline(always)]
     pub fn step_sliding_window(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
         let window = || zerocopy::transmute!(bits::opaque_ref(self).parameters);
         SlidingWindow::step_by(window, word, at, cost)
     }
 
-    /// That of a token bucket.
+    /// The step of a limit that is known to be a token bucket.
     ///
     /// # Errors
     ///
-    /// See above.
+    /// [`Denied`] if there is no room for `cost`.
     #[inline(always)]
     pub fn step_token_bucket(&self, word: u64, at: Instant, cost: u64) -> Result<u64, Denied> {
         let bucket: TokenBucket = zerocopy::transmute!(bits::opaque_ref(self).parameters);

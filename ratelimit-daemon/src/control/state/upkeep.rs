@@ -1,4 +1,4 @@
-//! What is done from time to time without a change: clocks, the database, and events on disk.
+//! Upkeep between changes: clocks, the database, and events on disk.
 
 use ratelimit_core::intent::{Edit, Target};
 use tracing::{error, info, warn};
