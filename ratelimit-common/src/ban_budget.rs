@@ -2,7 +2,7 @@
 //! words.
 //!
 //! There are two budgets with separate words. A sender of forged addresses can use up that of
-//! sources that are not verified, but not the other one.
+//! forgeable sources, but not that of established ones.
 //!
 //! Time is divided into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last slots,
 //! with the number of the slot above its bans. Two times within a minute are at most 28 slots
@@ -38,42 +38,42 @@ const _: () = assert!(BEHIND + 1 + AHEAD == SLOTS as u64);
 const NUMBER_SHIFT: u32 = 31;
 const BANS_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
 
-/// Whether a source address is known to be genuine.
+/// Whether a source address is known to be genuine when a policy is to ban it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub enum Verification {
+pub enum Evidence {
     /// The packet belongs to an established TCP connection with this host.
-    Verified = 0,
+    Established = 0,
     /// It does not: the address may be forged.
-    Unverified = 1,
+    Forgeable = 1,
 }
 
-impl Verification {
+impl Evidence {
     /// The number of variants.
     pub const COUNT: usize = 2;
 }
 
-/// The most bans within any minute, separately for verified and unverified sources. Zero by
-/// default.
+/// The most bans within any minute, separately for established and forgeable sources. Zero
+/// by default.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct BanBudgets {
-    /// The budget for verified sources.
-    pub verified: BanBudget,
+    /// The budget for sources with an established connection.
+    pub established: BanBudget,
     /// The budget for sources that may be forged.
-    pub unverified: BanBudget,
+    pub forgeable: BanBudget,
 }
 const _: () = assert!(size_of::<BanBudgets>() == 16);
 
 impl BanBudgets {
-    /// The budget for sources of this verification.
+    /// The budget for sources with this evidence.
     #[inline(always)]
-    pub const fn of(&self, verification: Verification) -> BanBudget {
-        match verification {
-            Verification::Verified => self.verified,
-            Verification::Unverified => self.unverified,
+    pub const fn of(&self, evidence: Evidence) -> BanBudget {
+        match evidence {
+            Evidence::Established => self.established,
+            Evidence::Forgeable => self.forgeable,
         }
     }
 }

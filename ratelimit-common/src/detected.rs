@@ -68,7 +68,7 @@ pub enum BanResult {
     /// It is banned.
     Banned = 0,
     /// It has no TCP connection to this host, and may be forged.
-    Unverified = 1,
+    Forgeable = 1,
     /// There were as many bans of such sources within a minute as there may be.
     TooMany = 2,
     /// The map of bans was full.
@@ -77,13 +77,13 @@ pub enum BanResult {
 
 impl BanResult {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 4] = [Self::Banned, Self::Unverified, Self::TooMany, Self::NoRoom];
+    pub const ALL: [Self; 4] = [Self::Banned, Self::Forgeable, Self::TooMany, Self::NoRoom];
 
     /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Banned => "banned",
-            Self::Unverified => "unverified",
+            Self::Forgeable => "forgeable",
             Self::TooMany => "too-many",
             Self::NoRoom => "no-room",
         }

@@ -1,7 +1,7 @@
 //! Counting strikes, and the ban that the last of them makes.
 
 use crate::{
-    Address, BanRule, Detected, Policy, Verification, detected::BanResult, strikes::Strike,
+    Address, BanRule, Detected, Evidence, Policy, detected::BanResult, strikes::Strike,
     tables::FamilyTables,
 };
 
@@ -38,18 +38,18 @@ where
         return;
     };
     let is_connected = FamilyTables::<A>::is_connected(tables, strike.frame);
-    if !rule.bans_unverified() && !tables.confirm_strike(source, policy, strike, is_connected) {
+    if !rule.bans_forgeable() && !tables.confirm_strike(source, policy, strike, is_connected) {
         if !is_connected {
-            tables.count_detection(BanResult::Unverified);
+            tables.count_detection(BanResult::Forgeable);
         }
         return;
     }
-    let verification = if is_connected {
-        Verification::Verified
+    let evidence = if is_connected {
+        Evidence::Established
     } else {
-        Verification::Unverified
+        Evidence::Forgeable
     };
-    let detection = if !tables.may_detect(verification, strike.at) {
+    let detection = if !tables.may_detect(evidence, strike.at) {
         BanResult::TooMany
     } else if tables.ban(source, Detected::new(policy, rule, strike)) {
         BanResult::Banned

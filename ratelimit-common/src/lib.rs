@@ -80,7 +80,7 @@ pub mod verdict;
 pub use address::{Address, Family, Ipv4, Ipv6};
 pub use arrival::Arrival;
 pub use atomic_words::AtomicWords;
-pub use ban_budget::{BanBudget, BanBudgets, Verification};
+pub use ban_budget::{BanBudget, BanBudgets, Evidence};
 pub use class::ClassSet;
 pub use cursor::Cursor;
 pub use detected::Detected;

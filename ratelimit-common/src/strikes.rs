@@ -49,7 +49,7 @@ pub struct BanRule {
     for_ns: u64,
     /// Whether a source that may be forged is banned too. A number: a `bool` is not valid for any
     /// bytes.
-    unverified: u64,
+    forgeable: u64,
 }
 const _: () = assert!(size_of::<BanRule>() == 40);
 
@@ -69,14 +69,14 @@ impl BanRule {
             )
             .ok()?,
             for_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
-            unverified: 0,
+            forgeable: 0,
         })
     }
 
     /// Applies the rule also to sources without a TCP connection to this host, which may be forged.
-    pub const fn for_unverified(self) -> Self {
+    pub const fn including_forgeable(self) -> Self {
         Self {
-            unverified: 1,
+            forgeable: 1,
             ..self
         }
     }
@@ -105,8 +105,8 @@ impl BanRule {
 
     /// Whether a source is banned that has no TCP connection to this host.
     #[inline(always)]
-    pub const fn bans_unverified(&self) -> bool {
-        self.unverified != 0
+    pub const fn bans_forgeable(&self) -> bool {
+        self.forgeable != 0
     }
 
     /// The end of a ban that begins at `now`.
@@ -130,7 +130,7 @@ impl BanRule {
         // If the rule has become stricter, there is no room: this strike is the last one as well.
         let next = self.window.step(word, now, 1).unwrap_or(0);
         let is_due = next == 0 || self.window.used(next, now) >= self.after();
-        if is_due && !self.bans_unverified() {
+        if is_due && !self.bans_forgeable() {
             return Some(true);
         }
         let kept = if is_due { 0 } else { next };
@@ -238,7 +238,7 @@ mod tests {
         // After the strikes that a ban takes but one.
         let check = |after: u32, connected: &[bool], expected: &[bool]| {
             let rule = BanRule {
-                unverified: 0,
+                forgeable: 0,
                 ..rule(after, Duration::from_secs(1))
             };
             let (word, now) = (Word::default(), Instant::from_nanos(1 << 40));
@@ -263,7 +263,7 @@ mod tests {
         );
         check(1, &[false; 9], &[false; 9]);
         let rule = BanRule {
-            unverified: 0,
+            forgeable: 0,
             ..rule(AFTER_MAX, Duration::from_hours(24))
         };
         assert_eq!(rule.after(), AFTER_MAX.into());
@@ -322,7 +322,7 @@ mod tests {
     fn rule(after: u32, within: Duration) -> BanRule {
         let after = NonZeroU32::new(after).unwrap();
         let rule = BanRule::new(after, within, Duration::from_mins(10)).unwrap();
-        rule.for_unverified()
+        rule.including_forgeable()
     }
 
     #[derive(Default)]

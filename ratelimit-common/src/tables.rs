@@ -2,8 +2,8 @@
 //! of sources is in the [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Verdict,
-    Verification,
+    Address, Arrival, BanRule, Cursor, Detected, Evidence, Family, Flow, Instant, Policy, Settings,
+    Verdict,
     aggregate::Aggregates,
     challenge,
     charge::outcome::{Outcome, Refusal},
@@ -84,7 +84,7 @@ pub trait Tables: Sized {
 
     /// Takes one of the bans that detection may make of such sources in a minute; `false` when none
     /// is left. See [`ban_budget`](crate::ban_budget).
-    fn may_detect(&self, verification: Verification, now: Instant) -> bool;
+    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool;
 
     /// Counts the result of a ban by a policy.
     fn count_detection(&self, detection: BanResult);

@@ -38,7 +38,7 @@ pub struct BanSpec {
     length: Duration,
     factor: NonZeroU32,
     length_max: Duration,
-    unverified: Unverified,
+    forgeable: Forgeable,
 }
 
 /// A ban as JSON has it, with the words of the configuration.
@@ -50,7 +50,8 @@ struct BanText {
     r#for: String,
     factor: NonZeroU32,
     max: String,
-    unverified: Unverified,
+    #[serde(alias = "unverified")]
+    forgeable: Forgeable,
 }
 
 impl From<BanSpec> for BanText {
@@ -63,7 +64,7 @@ impl From<BanSpec> for BanText {
             r#for: length,
             factor: spec.factor,
             max,
-            unverified: spec.unverified,
+            forgeable: spec.forgeable,
         }
     }
 }
@@ -81,7 +82,7 @@ impl TryFrom<BanText> for BanSpec {
             (text.after, within),
             length,
             (text.factor, longest),
-            text.unverified,
+            text.forgeable,
         );
         spec.ok_or_else(|| "a ban is out of range".to_owned())
     }
@@ -92,7 +93,7 @@ impl TryFrom<BanText> for BanSpec {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Unverified {
+pub enum Forgeable {
     /// Limits them without a ban.
     #[default]
     Limit,
@@ -108,7 +109,7 @@ impl BanSpec {
         (after, within): (NonZeroU32, Duration),
         length: Duration,
         (factor, length_max): (NonZeroU32, Duration),
-        unverified: Unverified,
+        forgeable: Forgeable,
     ) -> Option<Self> {
         let fits = after.get() <= AFTER_MAX
             && (SHORTEST_WITHIN..=LONGEST_WITHIN).contains(&within)
@@ -121,7 +122,7 @@ impl BanSpec {
             length,
             factor,
             length_max,
-            unverified,
+            forgeable,
         })
     }
 
@@ -133,9 +134,9 @@ impl BanSpec {
     pub fn compile(&self) -> BanRule {
         let rule = BanRule::new(self.after, self.within, self.length);
         let rule = rule.expect("`new` compared everything with what can be had");
-        match self.unverified {
-            Unverified::Limit => rule,
-            Unverified::Ban => rule.for_unverified(),
+        match self.forgeable {
+            Forgeable::Limit => rule,
+            Forgeable::Ban => rule.including_forgeable(),
         }
     }
 
@@ -149,11 +150,11 @@ impl BanSpec {
     /// ```
     /// use std::{num::NonZeroU32, time::Duration};
     ///
-    /// use ratelimit_core::ban::{BanSpec, Unverified};
+    /// use ratelimit_core::ban::{BanSpec, Forgeable};
     ///
     /// let number = |number| NonZeroU32::new(number).unwrap();
     /// let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
-    /// let ban = BanSpec::new((number(100), minute), minute, (number(2), day), Unverified::Limit);
+    /// let ban = BanSpec::new((number(100), minute), minute, (number(2), day), Forgeable::Limit);
     /// let ban = ban.expect("within the bounds");
     /// assert_eq!(ban.length(0), minute);
     /// assert_eq!(ban.length(3), minute * 8);
@@ -190,9 +191,9 @@ impl fmt::Display for BanSpec {
                 self.factor
             )?;
         }
-        match self.unverified {
-            Unverified::Limit => Ok(()),
-            Unverified::Ban => write!(formatter, ", unverified sources too"),
+        match self.forgeable {
+            Forgeable::Limit => Ok(()),
+            Forgeable::Ban => write!(formatter, ", forgeable sources too"),
         }
     }
 }
@@ -227,10 +228,12 @@ mod tests {
 
     #[test]
     fn json_says_what_the_configuration_does() {
-        let json = r#"{"after":5000,"within":"10s","for":"10m","factor":2,"max":"1d","unverified":"limit"}"#;
+        let json = r#"{"after":5000,"within":"10s","for":"10m","factor":2,"max":"1d","forgeable":"limit"}"#;
         let spec = spec(600, 2, 86_400);
         assert_eq!(serde_json::to_string(&spec).unwrap(), json);
         assert_eq!(serde_json::from_str::<BanSpec>(json).unwrap(), spec);
+        let old = json.replace("forgeable", "unverified");
+        assert_eq!(serde_json::from_str::<BanSpec>(&old).unwrap(), spec);
         assert!(serde_json::from_str::<BanSpec>(&json.replace("10m", "10ms")).is_err());
     }
 
@@ -246,7 +249,7 @@ mod tests {
                     (after, Duration::from_millis(within_ms)),
                     Duration::from_secs(length),
                     (factor, Duration::from_secs(max)),
-                    Unverified::Limit,
+                    Forgeable::Limit,
                 );
                 if let Some(spec) = spec {
                     prop_assert_eq!(spec.compile().length(), spec.length(0));
@@ -262,7 +265,7 @@ mod tests {
             (after, Duration::from_secs(10)),
             Duration::from_secs(seconds),
             (factor, Duration::from_secs(max)),
-            Unverified::Limit,
+            Forgeable::Limit,
         )
         .unwrap()
     }

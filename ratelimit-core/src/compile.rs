@@ -579,8 +579,8 @@ fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, Interfac
 /// The limit on bans by detection per minute.
 pub const fn detection_limit(config: &Config) -> BanBudgets {
     BanBudgets {
-        verified: BanBudget::per_minute(config.bans_per_minute),
-        unverified: BanBudget::per_minute(config.unverified_per_minute),
+        established: BanBudget::per_minute(config.bans_per_minute),
+        forgeable: BanBudget::per_minute(config.forgeable_per_minute),
     }
 }
 
@@ -706,11 +706,7 @@ impl Compiled {
     /// Whether a policy bans sources with connections alone.
     pub fn bans_connected(&self) -> bool {
         let mut policies = self.policies.iter();
-        policies.any(|(_, named)| {
-            named
-                .ban
-                .is_some_and(|ban| !ban.compile().bans_unverified())
-        })
+        policies.any(|(_, named)| named.ban.is_some_and(|ban| !ban.compile().bans_forgeable()))
     }
 
     /// The tables, in memory, of which no source is known yet, for packets of an interface that has

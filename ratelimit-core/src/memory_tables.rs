@@ -17,9 +17,14 @@ use std::{
     sync::atomic::AtomicU64,
 };
 
+use challenge::MemoryChallenge;
+pub use compact::MemoryCompact;
+use family::{MemoryDenial, MemoryWord};
+pub use family::{MemoryFamily, MemoryRing, MemoryWords, REFUSED_SETS};
+pub use node::MemoryNode;
 use ratelimit_common::{
-    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Ipv4,
-    Ipv6, ListEntry, Policy, Settings, SourceKey, Tables, Verdict, Verification,
+    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow,
+    Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
@@ -44,12 +49,6 @@ use ratelimit_common::{
     strikes::Strike,
     tables::FamilyTables,
 };
-
-use challenge::MemoryChallenge;
-pub use compact::MemoryCompact;
-use family::{MemoryDenial, MemoryWord};
-pub use family::{MemoryFamily, MemoryRing, MemoryWords, REFUSED_SETS};
-pub use node::MemoryNode;
 
 use crate::{
     atomic_ring::AtomicRing, class_tables::ClassTables, ip_family::IpAddress, prefix::Prefix,
@@ -84,7 +83,7 @@ pub struct MemoryTables {
     pub pass_all_until: Instant,
     /// The budgets for bans by policies; initially none.
     pub detection_limit: BanBudgets,
-    detection_rings: [[AtomicU64; SLOTS as usize]; Verification::COUNT],
+    detection_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
     /// The word of the budget of neighbour discovery.
     pub discovered: Cell<u64>,
     /// The budget for new sources, which the settings enable.
@@ -347,12 +346,9 @@ impl Tables for At<'_> {
         next.map(|next| word.set(next)).is_some()
     }
 
-    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
-        let ring = AtomicRing(&self.tables.detection_rings[verification as usize]);
-        self.tables
-            .detection_limit
-            .of(verification)
-            .take(&ring, now)
+    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
+        let ring = AtomicRing(&self.tables.detection_rings[evidence as usize]);
+        self.tables.detection_limit.of(evidence).take(&ring, now)
     }
 
     fn count_detection(&self, detection: BanResult) {

@@ -1,7 +1,7 @@
 //! Bans that policies make: they lie in maps of their own until user space adopts them.
 
 use ratelimit_common::{
-    Address, AtomicWords, Detected, Instant, Verification,
+    Address, AtomicWords, Detected, Evidence, Instant,
     ban_budget::{self, SLOTS, Slot},
     detected::{BanResult, Filter},
     event::BanEvent,
@@ -45,12 +45,12 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
 
 subprogram! {
     /// Takes one of the bans that there may be of such sources in a minute.
-    pub fn take_ban(verification: Verification, now: Instant) -> bool {
-        let Some(words) = DETECTION_RING.get_ptr_mut(verification as u32) else {
+    pub fn take_ban(evidence: Evidence, now: Instant) -> bool {
+        let Some(words) = DETECTION_RING.get_ptr_mut(evidence as u32) else {
             return false;
         };
         let ring = BanRing(words);
-        let budget = DETECTION_LIMIT.get().of(verification);
+        let budget = DETECTION_LIMIT.get().of(evidence);
         budget.take_with(&ring, now, |slot| bans_of_minute(ring, slot))
     }
 }

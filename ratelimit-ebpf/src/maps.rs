@@ -10,8 +10,8 @@ use aya_ebpf::{
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
-    SourceKey, Verification,
+    Address, BanBudgets, ClassSet, Detected, Evidence, Ipv4, Ipv6, ListEntry, Policy, Record,
+    Settings, SourceKey,
     aggregate::Aggregates,
     ban_budget,
     capture::{self, Capture, Room},
@@ -216,9 +216,9 @@ pub const DETECTION_LIMIT: Single<BanBudgets, { Direct::DetectionLimit as u8 }> 
 /// The bans of the last slots of time.
 pub type BanWords = [u64; ban_budget::SLOTS as usize];
 
-/// Verification → the ring of those that there were. User space takes its own from it as well.
+/// Evidence → the ring of the bans with it. User space takes its own bans from it as well.
 #[btf_map]
-pub static DETECTION_RING: Array<BanWords, { Verification::COUNT }, MAPPED> = Array::new();
+pub static DETECTION_RING: Array<BanWords, { Evidence::COUNT }, MAPPED> = Array::new();
 
 /// Index 0 → results of bans, on this CPU.
 #[btf_map]

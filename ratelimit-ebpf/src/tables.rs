@@ -4,8 +4,8 @@ use core::{cell::Cell, ptr};
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings, Tables,
-    Verdict, Verification,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow, Instant, Policy,
+    Settings, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{Effect, is_spared},
     charge::{Outcome, Refusal},
@@ -162,8 +162,8 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
-        detected::take_ban(verification, now)
+    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
+        detected::take_ban(evidence, now)
     }
 
     #[inline(always)]

@@ -16,8 +16,8 @@ use aya::{
 };
 use aya_obj::{Map, Object, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
 use ratelimit_common::{
-    BanBudgets, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
-    Record, Settings, Verdict, Verification,
+    BanBudgets, ClassSet, DropReason, Evidence, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason,
+    Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{self, answer_limit::ANSWER_BUCKETS},
@@ -601,10 +601,10 @@ impl Program {
     }
 
     /// Takes a ban of the minute as the daemon does.
-    pub fn take_ban(&self, budgets: BanBudgets, verification: Verification, now: Instant) -> bool {
+    pub fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> bool {
         let mut rings = self.detection_rings.words().chunks_exact(SLOTS as usize);
-        let ring = rings.nth(verification as usize).expect("there are two");
-        budgets.of(verification).take(&AtomicRing(ring), now)
+        let ring = rings.nth(evidence as usize).expect("there are two");
+        budgets.of(evidence).take(&AtomicRing(ring), now)
     }
 
     /// Sets how many sources may get state.

@@ -77,8 +77,8 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
         detection_limit: BanBudgets {
-            verified: BanBudget::per_minute(at_least_one(rng.u32(..12))),
-            unverified: BanBudget::per_minute(at_least_one(rng.u32(..12))),
+            established: BanBudget::per_minute(at_least_one(rng.u32(..12))),
+            forgeable: BanBudget::per_minute(at_least_one(rng.u32(..12))),
         },
         new_sources: new_sources(rng),
         challenge: challenge(rng),
@@ -316,7 +316,7 @@ fn ban_rule(rng: &mut Rng) -> BanRule {
     if rng.u8(..4) == 0 {
         rule
     } else {
-        rule.for_unverified()
+        rule.including_forgeable()
     }
 }
 

@@ -213,7 +213,7 @@ fn every_verdict_occurred(duels: &[Duel]) {
         duels.iter().all(|duel| duel.counted > 0),
         "entries counted packets"
     );
-    for detection in [BanResult::Banned, BanResult::Unverified, BanResult::TooMany] {
+    for detection in [BanResult::Banned, BanResult::Forgeable, BanResult::TooMany] {
         let count: u64 = duels
             .iter()
             .map(|duel| duel.detections[detection as usize])

@@ -22,10 +22,10 @@ const AFTER: u32 = 5;
 const TOML: &str = "
 [policy.default]
 limits = [{ packets = 2, per = \"10m\" }]
-ban = { after = 5, within = \"1m\", for = \"1h\", unverified = \"ban\" }
+ban = { after = 5, within = \"1m\", for = \"1h\", forgeable = \"ban\" }
 [detection]
 bans_per_minute = 100_000
-unverified_per_minute = 100_000
+forgeable_per_minute = 100_000
 ";
 
 #[test]

@@ -179,7 +179,7 @@ fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_no_source() {
     let lab = lab();
     let banning = DEFAULT.replace(
         "limits",
-        "ban = { after = 3, within = \"1h\", for = \"1h\", unverified = \"ban\" }\nlimits",
+        "ban = { after = 3, within = \"1h\", for = \"1h\", forgeable = \"ban\" }\nlimits",
     );
     let text = format!(
         "{banning}{NAMED}{}{}",

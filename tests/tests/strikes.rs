@@ -9,8 +9,8 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6,
-    Policy, Refusals, Settings, Unit, Verdict, Verification, detected::BanResult, refused::WAYS,
+    Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Evidence, Family, Instant, Ipv4,
+    Ipv6, Policy, Refusals, Settings, Unit, Verdict, detected::BanResult, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -91,7 +91,10 @@ fn a_source_without_a_connection_stays_limited_and_is_counted() {
 #[test]
 fn no_more_than_so_many_are_banned_in_a_minute() {
     require_root!();
-    let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 5));
+    let mut program = program(
+        &Constants::default(),
+        &scene(rule().including_forgeable(), 5),
+    );
     let flood = |program: &mut Program, hosts: std::ops::Range<u8>, now| {
         for host in hosts {
             for _ in 0..=AFTER {
@@ -114,7 +117,7 @@ fn no_more_than_so_many_are_banned_in_a_minute() {
 fn in_no_minute_are_more_banned_than_may_be() {
     const PER_MINUTE: u32 = 7;
     require_root!();
-    let scene = scene(rule().for_unverified(), PER_MINUTE);
+    let scene = scene(rule().including_forgeable(), PER_MINUTE);
     let program = program(&Constants::default(), &scene);
     let mut tables = scene.in_memory(&Constants::default());
     let (mut rng, mut now) = (Rng::with_seed(7), 0);
@@ -151,11 +154,11 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
     require_cpus!(2);
     let hour = Duration::from_hours(1);
     let rule = BanRule::new(NonZeroU32::MIN, hour, hour).unwrap();
-    let mut scene = scene(rule.for_unverified(), PER_MINUTE);
+    let mut scene = scene(rule.including_forgeable(), PER_MINUTE);
     // Bans are not enforced, so that each packet makes one.
     scene.settings = Settings::default();
     let program = program(&Constants::default(), &scene);
-    let budget = unverified(PER_MINUTE);
+    let budget = forgeable(PER_MINUTE);
     for round in 0..3 {
         let start = round * 122 * SECOND;
         let before = tally(&program)[0];
@@ -169,7 +172,7 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
                 let now = at(start + u64::from(step / 10_000) * SECOND);
                 program.set_clock(now).unwrap();
                 let takes =
-                    (0..10_000).filter(|_| program.take_ban(budget, Verification::Unverified, now));
+                    (0..10_000).filter(|_| program.take_ban(budget, Evidence::Forgeable, now));
                 takes.count() as u64
             };
             (0..TRIES).step_by(10_000).map(take).sum()
@@ -190,15 +193,18 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
 #[test]
 fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
     require_root!();
-    let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 3));
-    let budget = unverified(3);
-    assert!(program.take_ban(budget, Verification::Unverified, at(0)));
+    let mut program = program(
+        &Constants::default(),
+        &scene(rule().including_forgeable(), 3),
+    );
+    let budget = forgeable(3);
+    assert!(program.take_ban(budget, Evidence::Forgeable, at(0)));
     for host in 0..4 {
         judge_often(&mut program, &ipv4(Ipv4Addr::new(203, 0, 113, host)), 5);
     }
     assert_eq!(tally(&program), [2, 0, 2, 0]);
-    assert!(!program.take_ban(budget, Verification::Unverified, at(60 * SECOND)));
-    assert!(program.take_ban(budget, Verification::Unverified, at(63 * SECOND)));
+    assert!(!program.take_ban(budget, Evidence::Forgeable, at(60 * SECOND)));
+    assert!(program.take_ban(budget, Evidence::Forgeable, at(63 * SECOND)));
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn if_the_map_is_full_the_source_stays_limited_and_is_counted() {
         detected: 1,
         ..Constants::default()
     };
-    let mut program = program(&constants, &scene(rule().for_unverified(), 1000));
+    let mut program = program(&constants, &scene(rule().including_forgeable(), 1000));
     let verdicts = judge_often(&mut program, &ipv4(SOURCE), 5);
     assert_eq!(verdicts[4], BANNED);
     let other = ipv4(Ipv4Addr::new(203, 0, 113, 78));
@@ -272,7 +278,7 @@ fn two_cpus_ban_with_exactly_every_last_strike() {
     require_cpus!(2);
     let hour = Duration::from_hours(1);
     let rule = BanRule::new(NonZeroU32::new(AFTER).unwrap(), hour, hour).unwrap();
-    let mut scene = scene(rule.for_unverified(), 10_000_000);
+    let mut scene = scene(rule.including_forgeable(), 10_000_000);
     scene.settings = Settings::default();
     let program = program(&Constants::default(), &scene);
     for frame in [ipv4(SOURCE), ipv6(Ipv6Addr::LOCALHOST)] {
@@ -356,7 +362,7 @@ fn without_ban() -> Policy {
 
 /// Runs the same on the kernel and on the host.
 fn check(play: impl Fn(&mut dyn Judge)) {
-    let scene = scene(rule().for_unverified(), 1000);
+    let scene = scene(rule().including_forgeable(), 1000);
     play(&mut program(&Constants::default(), &scene));
     play(&mut scene.in_memory(&Constants::default()));
 }
@@ -367,15 +373,15 @@ fn scene(rule: BanRule, per_minute: u32) -> Scene {
     Scene {
         settings: Settings::default().with_detection(),
         policies: vec![Policy::new(&limits, 77, false).unwrap().with_ban(rule)],
-        detection_limit: unverified(per_minute),
+        detection_limit: forgeable(per_minute),
         ..Scene::default()
     }
 }
 
-/// No bans of verified sources: there are no connections here.
-fn unverified(per_minute: u32) -> BanBudgets {
+/// No bans of established sources: there are no connections here.
+fn forgeable(per_minute: u32) -> BanBudgets {
     BanBudgets {
-        unverified: BanBudget::per_minute(NonZeroU32::new(per_minute).unwrap()),
+        forgeable: BanBudget::per_minute(NonZeroU32::new(per_minute).unwrap()),
         ..BanBudgets::default()
     }
 }
@@ -398,7 +404,7 @@ fn with_ring(bytes: u32) -> (Program, Events) {
     };
     // Its ring can be taken once.
     let mut program = Program::load(&constants).unwrap();
-    scene(rule().for_unverified(), 1000)
+    scene(rule().including_forgeable(), 1000)
         .set_up(&mut program)
         .unwrap();
     let ring = program.take_events().unwrap();

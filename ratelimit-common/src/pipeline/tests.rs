@@ -1,4 +1,3 @@
-use crate::strikes::Strike;
 use core::{
     cell::{Cell, RefCell},
     num::NonZeroU32,
@@ -8,8 +7,8 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, ClassSet, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey,
-    Tables, Unit, Verification,
+    BanRule, ClassSet, Detected, Evidence, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings,
+    SourceKey, Tables, Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
@@ -19,11 +18,11 @@ use crate::{
     detected::BanResult,
     lease::{self, Demanded},
     limit::LIMITS_MAX,
-    list::Listed,
-    list::Slots,
+    list::{Listed, Slots},
     new_sources::Newcomer,
     settings::OverBudget,
     store::{InsertError, Store},
+    strikes::Strike,
 };
 
 const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -281,7 +280,7 @@ fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() 
         ..Fake::banning()
     };
     check(&forged, &[CONFORMING, LIMITED, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*forged.detections.borrow(), [BanResult::Unverified; 2]);
+    assert_eq!(*forged.detections.borrow(), [BanResult::Forgeable; 2]);
     let banned = forged_and_banned();
     check(&banned, &[CONFORMING, LIMITED, LIMITED, BANNED]);
 }
@@ -289,7 +288,7 @@ fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() 
 fn forged_and_banned() -> Fake {
     Fake {
         is_connected: false,
-        ..Fake::new(1, false).with_ban(BanRule::for_unverified)
+        ..Fake::new(1, false).with_ban(BanRule::including_forgeable)
     }
 }
 
@@ -311,19 +310,22 @@ fn if_no_ban_can_be_had_the_source_stays_limited() {
 
 #[test]
 fn forged_sources_and_connected_ones_are_banned_out_of_budgets_of_their_own() {
-    for verified in [false, true] {
-        let may_detect = [verified, !verified];
+    for established in [false, true] {
+        let may_detect = [established, !established];
         let connected = Fake {
             may_detect,
-            ..Fake::new(1, false).with_ban(BanRule::for_unverified)
+            ..Fake::new(1, false).with_ban(BanRule::including_forgeable)
         };
         let last = |is_banned| if is_banned { BANNED } else { LIMITED };
-        check(&connected, &[CONFORMING, LIMITED, LIMITED, last(verified)]);
+        check(
+            &connected,
+            &[CONFORMING, LIMITED, LIMITED, last(established)],
+        );
         let forged = Fake {
             may_detect,
             ..forged_and_banned()
         };
-        check(&forged, &[CONFORMING, LIMITED, LIMITED, last(!verified)]);
+        check(&forged, &[CONFORMING, LIMITED, LIMITED, last(!established)]);
     }
 }
 
@@ -651,9 +653,9 @@ impl Tables for Fake {
         self.admits_discovery
     }
 
-    fn may_detect(&self, verification: Verification, now: Instant) -> bool {
+    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
         assert_eq!(now, NOW);
-        self.may_detect[verification as usize]
+        self.may_detect[evidence as usize]
     }
 
     fn count_detection(&self, detection: BanResult) {

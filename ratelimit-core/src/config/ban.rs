@@ -1,5 +1,5 @@
 //! The ban of a policy: `{ after = 5000, within = "10s", for = "10m", factor = 2, max = "24h",
-//! unverified = "limit" }`.
+//! forgeable = "limit" }`.
 
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
@@ -37,7 +37,7 @@ pub fn read(value: Value<'_>) -> Option<At<BanSpec>> {
     let factor = section.integer("factor", 1..=FACTOR_MAX, FACTOR_DEFAULT);
     let max = section.take("max");
     let longest = max.as_ref().map(|value| value.duration_in(&lengths, "24h"));
-    let unverified = section.choice("unverified");
+    let forgeable = section.choice("forgeable");
     let spot = section.finish();
     let length = length?;
     let longest = longest.unwrap_or(Some(LENGTH_MAX_DEFAULT.max(length)))?;
@@ -50,7 +50,7 @@ pub fn read(value: Value<'_>) -> Option<At<BanSpec>> {
         (NonZeroU32::new(after?)?, within?),
         length,
         (NonZeroU32::new(factor)?, longest),
-        unverified.unwrap_or_default(),
+        forgeable.unwrap_or_default(),
     )?;
     Some(At { value, spot })
 }

@@ -15,7 +15,7 @@ use crate::{
 
 /// The default limit of answers per minute to sources that may be forged. It is lower, because a
 /// forger chooses these sources.
-pub const UNVERIFIED_DEFAULT: NonZeroU32 = NonZeroU32::new(250).expect("it is not 0");
+pub const FORGEABLE_DEFAULT: NonZeroU32 = NonZeroU32::new(250).expect("it is not 0");
 
 /// The most bans a minute, unless the configuration says otherwise.
 pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
@@ -25,10 +25,10 @@ pub const TITLE: &str = "[detection]";
 
 /// `[detection]`.
 pub struct DetectionConfig {
-    /// The most bans a minute of sources that are verified.
+    /// The most bans a minute of sources with an established connection.
     pub bans_per_minute: NonZeroU32,
     /// The limit of bans per minute for sources that may be forged.
-    pub unverified_per_minute: NonZeroU32,
+    pub forgeable_per_minute: NonZeroU32,
     /// Whether kinds without a table are reported.
     pub report: bool,
     /// The attacks with tables.
@@ -44,7 +44,7 @@ pub fn read(mut section: Section<'_>) -> At<DetectionConfig> {
         NonZeroU32::new(number).unwrap_or(default)
     };
     let bans_per_minute = budget("bans_per_minute", PER_MINUTE_DEFAULT);
-    let unverified_per_minute = budget("unverified_per_minute", UNVERIFIED_DEFAULT);
+    let forgeable_per_minute = budget("forgeable_per_minute", FORGEABLE_DEFAULT);
     let report = section.take("report");
     let report = report.is_none_or(|value| value.boolean() != Some(false));
     let mut attacks = Rules::new();
@@ -61,7 +61,7 @@ pub fn read(mut section: Section<'_>) -> At<DetectionConfig> {
     let spot = section.finish();
     let value = DetectionConfig {
         bans_per_minute,
-        unverified_per_minute,
+        forgeable_per_minute,
         report,
         attacks,
         limits,

@@ -61,10 +61,10 @@ pub struct Config {
     pub destinations: BTreeMap<Prefix, DestinationConfig>,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
-    /// The most bans in a minute of sources that are verified.
+    /// The most bans in a minute of sources with an established connection.
     pub bans_per_minute: NonZeroU32,
     /// The most bans and further limits in a minute of sources that may be forged.
-    pub unverified_per_minute: NonZeroU32,
+    pub forgeable_per_minute: NonZeroU32,
     /// The attacks that have tables of their own.
     pub attacks: Rules,
     /// The default duration of a ban; `None` is forever.

@@ -20,15 +20,21 @@ struct Renamed {
     new: &'static str,
 }
 
-const RENAMED: [Renamed; 9] = [
+const RENAMED: [Renamed; 11] = [
     renamed(&[&[]], "aggregate", "subnet"),
     renamed(&[&["interface"]], "next", "chain"),
     renamed(&[&["source"]], "inner", "tunnels"),
     renamed(&[&["source"]], "logs", "sliding_logs"),
     renamed(&[&["challenge", "tcp"]], "answers", "answers_per_second"),
     renamed(&[&["challenge", "tcp"]], "way", "method"),
+    renamed(
+        &[&["detection"]],
+        "unverified_per_minute",
+        "forgeable_per_minute",
+    ),
     renamed(&[&["detection", "*"]], "above", "threshold"),
     renamed(&[&["history"]], "keep", "retention"),
+    renamed(&[&["policy", "*", "ban"]], "unverified", "forgeable"),
     renamed(
         &[
             &["policy", "*", "limits"],

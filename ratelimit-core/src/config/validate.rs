@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     ban, bans, destination,
-    detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
+    detection::{FORGEABLE_DEFAULT, PER_MINUTE_DEFAULT},
     document::Document,
     file::File,
     history, interface, limit,
@@ -84,8 +84,8 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
             .as_ref()
             .and_then(|at| at.value.challenge.clone()),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
-        unverified_per_minute: detection
-            .map_or(UNVERIFIED_DEFAULT, |at| at.value.unverified_per_minute),
+        forgeable_per_minute: detection
+            .map_or(FORGEABLE_DEFAULT, |at| at.value.forgeable_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         ban_for: document
             .bans

@@ -36,7 +36,7 @@ fn every_packet_gets_its_verdict_at_its_own_time() {
 const BANS: &str = "[policy.default]\n\
                     limits = [{ packets = 2, per = \"1s\" }]\n\
                     ban = { after = 1, within = \"10s\", for = \"1s\", factor = 2, \
-                    max = \"1h\", unverified = \"ban\" }";
+                    max = \"1h\", forgeable = \"ban\" }";
 
 #[test]
 fn the_next_ban_of_a_source_is_longer_as_the_daemon_has_it() {

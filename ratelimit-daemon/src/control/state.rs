@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::{Detected, Instant, Verification};
+use ratelimit_common::{Detected, Evidence, Instant};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
     compile::{self, carried::Scopes},
@@ -619,7 +619,7 @@ impl State {
     pub(super) fn may_answer(&self) -> bool {
         let budgets = compile::detection_limit(&self.intent.config);
         let datapath = self.enforcer.datapath();
-        let answer = datapath.take_ban(budgets, Verification::Unverified, clock::now());
+        let answer = datapath.take_ban(budgets, Evidence::Forgeable, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();
             warn!(error, "cannot count the bans of this minute");

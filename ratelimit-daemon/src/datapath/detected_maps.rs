@@ -16,7 +16,7 @@ use aya::{
 };
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
-    BanBudgets, Detected, Instant, Verification,
+    BanBudgets, Detected, Evidence, Instant,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
     layout::DETECTED_MAX,
@@ -71,17 +71,12 @@ impl DetectionTables for Kernel {
     }
 
     /// Same algorithm as in the program, on the same memory.
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        verification: Verification,
-        now: Instant,
-    ) -> Result<bool> {
-        let words = SLOTS as usize * Verification::COUNT;
+    fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool> {
+        let words = SLOTS as usize * Evidence::COUNT;
         let mapped = Mapped::new(self.detected.ring.as_fd(), words).map_err(unreadable(RING))?;
         let mut rings = mapped.words().chunks_exact(SLOTS as usize);
-        let ring = rings.nth(verification as usize);
-        Ok(ring.is_some_and(|ring| budgets.of(verification).take(&AtomicRing(ring), now)))
+        let ring = rings.nth(evidence as usize);
+        Ok(ring.is_some_and(|ring| budgets.of(evidence).take(&AtomicRing(ring), now)))
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {

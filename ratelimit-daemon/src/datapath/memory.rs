@@ -12,8 +12,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Limit, PassReason, Policy,
-    Record, Refusals, Settings, Verdict, Verification,
+    Address, BanBudgets, ClassSet, Detected, Evidence, Family, Instant, Ipv4, Limit, PassReason,
+    Policy, Record, Refusals, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
@@ -32,14 +32,13 @@ use ratelimit_core::{
     api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, compile::Switched,
     config::Interface, ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
 };
+use ratelimit_interface::{InterfaceState, XdpMode};
 
 use super::{
     Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables,
     EntryByGeneration, EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyTables, Result,
     ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
-use ratelimit_interface::{InterfaceState, XdpMode};
-
 use crate::{
     links::{Running, Sight},
     loader::MapPlan,
@@ -88,7 +87,7 @@ pub struct Memory {
     /// The budgets for bans by policies.
     pub detection_limit: BanBudgets,
     /// The bans of a minute.
-    pub detection_rings: [[AtomicU64; SLOTS as usize]; Verification::COUNT],
+    pub detection_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
     /// Whether the program was attached.
     pub runs: bool,
     /// The features of the program.
@@ -524,15 +523,10 @@ impl DetectionTables for Shared {
         Ok(self.memory().detection_limit)
     }
 
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        verification: Verification,
-        now: Instant,
-    ) -> Result<bool> {
+    fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool> {
         let memory = self.memory();
-        let ring = AtomicRing(&memory.detection_rings[verification as usize]);
-        Ok(budgets.of(verification).take(&ring, now))
+        let ring = AtomicRing(&memory.detection_rings[evidence as usize]);
+        Ok(budgets.of(evidence).take(&ring, now))
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {

@@ -4,8 +4,7 @@
 use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Instant, Limit, Policy, Record, Refusals, Settings,
-    Verification,
+    BanBudgets, ClassSet, Detected, Evidence, Instant, Limit, Policy, Record, Refusals, Settings,
     challenge::{self, Verified},
     compact::Region,
     detected::{Filter, Tally},
@@ -203,12 +202,7 @@ pub trait DetectionTables {
 
     /// Takes a ban for the daemon from the budget of this minute, which it shares with policies.
     /// Returns whether one was left.
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        verification: Verification,
-        now: Instant,
-    ) -> Result<bool>;
+    fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool>;
 
     /// Returns a policy's ban of a source that was not adopted yet.
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>>;

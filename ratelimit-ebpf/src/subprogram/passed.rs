@@ -5,7 +5,7 @@ use core::ptr;
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    ClassSet, DropReason, Instant, Settings, Verification,
+    ClassSet, DropReason, Evidence, Instant, Settings,
     ban_budget::Slot,
     challenge::{
         self, Shared,
@@ -172,9 +172,9 @@ numbers! {
         0 => Newcomer::Source,
         _ => Newcomer::OverflowBucket,
     };
-    Verification: |it| it as u64, |raw| match raw {
-        0 => Verification::Verified,
-        _ => Verification::Unverified,
+    Evidence: |it| it as u64, |raw| match raw {
+        0 => Evidence::Established,
+        _ => Evidence::Forgeable,
     };
 }
 

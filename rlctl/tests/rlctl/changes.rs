@@ -365,7 +365,7 @@ fn limit_set_says_what_is_in_force_and_what_was_replaced() {
     let now = LimitsNow {
         limits: vec![named, other],
         replaced: vec![before],
-        ban: Some(serde_json::from_str(r#"{"after":5000,"within":"10s","for":"10m","factor":2,"max":"24h","unverified":"limit"}"#).unwrap()),
+        ban: Some(serde_json::from_str(r#"{"after":5000,"within":"10s","for":"10m","factor":2,"max":"24h","forgeable":"limit"}"#).unwrap()),
         observe_before: true,
         ..LimitsNow::default()
     };

@@ -130,7 +130,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
     let policy = json!({"name": "default", "prefixes": [], "limits": [limit, bucket],
         "observe": false, "origin": "config",
         "ban": {"after": 5000, "within": "10s", "for": "10m", "factor": 2, "max": "24h",
-            "unverified": "limit"}});
+            "forgeable": "limit"}});
     let state =
         json!({"limit": limit, "used": 800, "room_in_seconds": 0.0, "clears_in_seconds": 0.5});
     let changed = |added: usize, removed: usize| {

@@ -200,10 +200,10 @@ fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_
     let many = NonZeroU32::new(1_000).unwrap();
     let scene = |challenge| Scene {
         settings: Settings::default().with_detection().with_challenge(true),
-        policies: vec![policy.with_ban(rule.unwrap().for_unverified())],
+        policies: vec![policy.with_ban(rule.unwrap().including_forgeable())],
         detection_limit: BanBudgets {
-            verified: BanBudget::per_minute(many),
-            unverified: BanBudget::per_minute(many),
+            established: BanBudget::per_minute(many),
+            forgeable: BanBudget::per_minute(many),
         },
         challenge,
         ..Scene::default()

@@ -5,13 +5,13 @@ use super::*;
 #[test]
 fn a_policy_says_when_it_bans() {
     let config = load_text(&with_ban(
-        r#"{ after = 5000, within = "10s", for = "10m", factor = 3, max = "2h", unverified = "ban" }"#,
+        r#"{ after = 5000, within = "10s", for = "10m", factor = 3, max = "2h", forgeable = "ban" }"#,
     ));
     let ban = config.default_policy.ban.unwrap();
     let expected = "5000 drops within 10s: banned for 10m, then 3 times as long, up to 2h, \
-                    unverified sources too";
+                    forgeable sources too";
     assert_eq!(ban.to_string(), expected);
-    assert!(ban.compile().bans_unverified());
+    assert!(ban.compile().bans_forgeable());
     assert_eq!(config.bans_per_minute.get(), 1000);
 }
 
@@ -21,7 +21,7 @@ fn what_a_ban_does_not_say_is_usual() {
     let usual = ban(r#"{ after = 5000, within = "10s", for = "10m" }"#);
     let expected = "5000 drops within 10s: banned for 10m, then 2 times as long, up to 1d";
     assert_eq!(usual.to_string(), expected);
-    assert!(!usual.compile().bans_unverified());
+    assert!(!usual.compile().bans_forgeable());
     let long = ban(r#"{ after = 1, within = "100ms", for = "7d" }"#);
     assert_eq!(long.length(9), Duration::from_hours(7 * 24));
     assert_eq!(long.to_string(), "1 drop within 100ms: banned for 7d");
@@ -65,23 +65,23 @@ config.toml:6:43: `y` in `1y` is not a unit of time
     );
     check(
         &with_ban(
-            r#"{ after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }"#,
+            r#"{ after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }"#,
         ),
         r#"config.toml:6:29: `within` is an integer, not a string
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
   |                             ^^ write within = "10s"
 config.toml:6:39: `for` is out of range
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
   |                                       ^^^^ write a time from 1s to 366d
 config.toml:6:54: `factor` is out of range
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
   |                                                      ^ write a number from 1 to 100
-config.toml:6:70: unknown unverified `drop`
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
-  |                                                                      ^^^^^^ write "limit" or "ban"
-config.toml:6:78: unknown key `when` in a ban
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
-  |                                                                              ^^^^ remove it; known here: after, within, for, factor, max, unverified"#,
+config.toml:6:69: unknown forgeable `drop`
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
+  |                                                                     ^^^^^^ write "limit" or "ban"
+config.toml:6:77: unknown key `when` in a ban
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
+  |                                                                             ^^^^ remove it; known here: after, within, for, factor, max, forgeable"#,
     );
 }
 
@@ -116,12 +116,10 @@ config.toml:6:7: a source is a /47, too wide for bans by policies
 fn there_may_be_so_many_bans_a_minute() {
     let config = load_text(&format!("{MINIMAL}[detection]\nbans_per_minute = 7\n"));
     assert_eq!(config.bans_per_minute.get(), 7);
-    assert_eq!(config.unverified_per_minute.get(), 250);
-    let config = load_text(&format!(
-        "{MINIMAL}[detection]\nunverified_per_minute = 9\n"
-    ));
+    assert_eq!(config.forgeable_per_minute.get(), 250);
+    let config = load_text(&format!("{MINIMAL}[detection]\nforgeable_per_minute = 9\n"));
     assert_eq!(config.bans_per_minute.get(), 1000);
-    assert_eq!(config.unverified_per_minute.get(), 9);
+    assert_eq!(config.forgeable_per_minute.get(), 9);
     check_behind_minimal(
         "[detection]\nbans_per_minute = 0\n",
         "config.toml:9:19: `bans_per_minute` is out of range

@@ -49,7 +49,7 @@ fn the_installed_file_shows_every_key() {
     let keys = "observe clock on_stop interface name mode source ipv4_prefix ipv6_prefix capacity \
                 sliding_logs tunnels chain policy limits packets bytes per algorithm burst match \
                 class protocol source_ports destination_ports tcp fragment destination ban after \
-                within for factor max unverified detection bans_per_minute unverified_per_minute \
+                within for factor max forgeable detection bans_per_minute forgeable_per_minute \
                 threshold subnet ipv4 ipv6 prefix node sources allow protected list file url every \
                 action skip_bad force allow_empty connected crowdsec url key_file cluster ca_file \
                 cert_file secret_file period nodes keys trusted_proxies requests key header \

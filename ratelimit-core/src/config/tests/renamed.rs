@@ -22,6 +22,7 @@ way = "syncookie"
 limits = [
   { packets = 9, per = "1s", scope = "cluster", share = "equal" }, # share = "equal"
 ]
+ban = { after = 9, within = "1s", for = "1m", unverified = "ban" }
 
 [[aggregate.ipv4]]
 prefix = 24
@@ -34,6 +35,9 @@ share = "proportional"
 prefix = 48
 packets = 100
 per = "1s"
+
+[detection]
+unverified_per_minute = 9
 
 [detection.syn_flood]
 above = 7
@@ -60,7 +64,7 @@ fn each_old_name_means_what_the_new_one_does() {
         ..load_text(text)
     });
     assert_eq!(old, present);
-    assert_eq!(renamed.len(), 9, "{renamed:?}");
+    assert_eq!(renamed.len(), 11, "{renamed:?}");
     let (answer, _directory) = inspect_files(&[("config.toml", &new)]);
     let warnings = answer.unwrap().1;
     assert!(
@@ -78,6 +82,7 @@ fn an_upgrade_changes_the_old_names_and_nothing_else() {
         .replace("logs =", "sliding_logs =")
         .replace("\"inner\" =", "tunnels =")
         .replace("answers =", "answers_per_second =")
+        .replace("unverified", "forgeable")
         .replace("way =", "method =")
         .replace(
             "scope = \"cluster\", share =",

@@ -242,10 +242,10 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             before.bans_per_minute, after.bans_per_minute
         ));
     }
-    if before.unverified_per_minute != after.unverified_per_minute {
+    if before.forgeable_per_minute != after.forgeable_per_minute {
         lines.push(format!(
             "detection: {} answers a minute to sources that may be forged -> {}",
-            before.unverified_per_minute, after.unverified_per_minute
+            before.forgeable_per_minute, after.forgeable_per_minute
         ));
     }
     for kind in ratelimit_core::detection::Kind::ALL {

@@ -607,7 +607,7 @@ fn config() -> Config {
         destinations: BTreeMap::new(),
         node: NodeConfig::default(),
         bans_per_minute: NonZeroU32::new(1000).unwrap(),
-        unverified_per_minute: NonZeroU32::new(1000).unwrap(),
+        forgeable_per_minute: NonZeroU32::new(1000).unwrap(),
         attacks: Rules::new(),
         report: true,
         protected: Vec::new(),

@@ -4,12 +4,11 @@
 use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Limit, Policy, Record,
-    Settings, SourceKey, Tables, Verdict, Verification,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow, Instant, Limit, Policy,
+    Record, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{self, ChallengeState, Message, Verified},
-    charge::Outcome,
-    charge::{Refusal, Words},
+    charge::{Outcome, Refusal, Words},
     class::Property,
     decide,
     detected::BanResult,
@@ -223,7 +222,7 @@ impl Tables for Preview<'_> {
         true
     }
 
-    fn may_detect(&self, _: Verification, _: Instant) -> bool {
+    fn may_detect(&self, _: Evidence, _: Instant) -> bool {
         false
     }
 

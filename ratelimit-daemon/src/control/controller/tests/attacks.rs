@@ -1,7 +1,7 @@
 //! The handling of attacks that were found.
 
 use ratelimit_common::{
-    Policy, Verification,
+    Evidence, Policy,
     challenge::{On, Verified, When},
 };
 use ratelimit_core::{
@@ -138,7 +138,7 @@ fn what_is_allowed_protected_or_too_wide_is_not_bans() {
 #[test]
 fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
     let mut config = answering(Answer::Ban);
-    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
+    config.forgeable_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config);
     lab.blame(&["192.0.2.1"]);
     // A banned source takes no room.
@@ -149,26 +149,26 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
 #[test]
 fn policies_and_attacks_share_the_bans_of_a_minute() {
     let mut config = answering(Answer::Ban);
-    config.unverified_per_minute = NonZeroU32::new(3).unwrap();
+    config.forgeable_per_minute = NonZeroU32::new(3).unwrap();
     config.default_policy.ban = detections::banning().default_policy.ban;
     let mut lab = Lab::new(config);
     // The kernel bans, and the daemon does not know of it.
-    assert!(lab.take_ban(Verification::Unverified));
+    assert!(lab.take_ban(Evidence::Forgeable));
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     lab.blame(&blamed);
     assert_eq!(lab.bans().len(), 2);
     assert!(
-        !lab.take_ban(Verification::Unverified),
+        !lab.take_ban(Evidence::Forgeable),
         "the kernel knows what the daemon took"
     );
 }
 
 #[test]
-fn forged_sources_use_up_nothing_of_what_there_is_for_verified_ones() {
+fn forgeable_sources_leave_the_budget_of_established_ones_alone() {
     for answer in [Answer::Ban, Answer::Limit] {
         let mut config = answering(answer);
         config.bans_per_minute = NonZeroU32::new(2).unwrap();
-        config.unverified_per_minute = NonZeroU32::new(3).unwrap();
+        config.forgeable_per_minute = NonZeroU32::new(3).unwrap();
         let mut lab = Lab::new(config.clone());
         for second in 0..4 {
             let forged: Vec<_> = (0..100).map(|at| format!("192.0.{second}.{at}")).collect();
@@ -177,20 +177,20 @@ fn forged_sources_use_up_nothing_of_what_there_is_for_verified_ones() {
         }
         let answered = lab.bans().len() + lab.status().limited;
         assert_eq!(answered, 3);
-        assert!(!lab.take_ban(Verification::Unverified));
+        assert!(!lab.take_ban(Evidence::Forgeable));
         lab.restart_with(config);
-        assert!(lab.take_ban(Verification::Verified));
-        assert!(lab.take_ban(Verification::Verified));
-        assert!(!lab.take_ban(Verification::Verified));
+        assert!(lab.take_ban(Evidence::Established));
+        assert!(lab.take_ban(Evidence::Established));
+        assert!(!lab.take_ban(Evidence::Established));
     }
 }
 
 #[test]
 fn a_restart_gives_no_bans_back() {
     let mut config = answering(Answer::Ban);
-    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
+    config.forgeable_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config.clone());
-    assert!(lab.take_ban(Verification::Unverified));
+    assert!(lab.take_ban(Evidence::Forgeable));
     lab.restart_with(config);
     let blamed = ["192.0.2.1", "192.0.2.2"];
     lab.blame(&blamed);
@@ -347,7 +347,7 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
     let mut protected = Protected::default();
     protected.add(prefix("203.0.113.1"), Why::Gateway("eth0".into()));
     let mut config = answering(Answer::Limit);
-    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
+    config.forgeable_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::protecting(config, protected);
     let blamed = ["203.0.113.1", "192.0.2.10", "203.0.113.0/24"];
     lab.blame(&blamed);
@@ -453,10 +453,10 @@ impl Lab {
     }
 
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
-    fn take_ban(&self, verification: Verification) -> bool {
+    fn take_ban(&self, evidence: Evidence) -> bool {
         let memory = self.memory();
-        let slots = AtomicRing(&memory.detection_rings[verification as usize]);
-        let budget = memory.detection_limit.of(verification);
+        let slots = AtomicRing(&memory.detection_rings[evidence as usize]);
+        let budget = memory.detection_limit.of(evidence);
         budget.take(&slots, clock::now())
     }
 }

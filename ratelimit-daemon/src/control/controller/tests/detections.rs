@@ -1,7 +1,7 @@
 //! Bans that policies made in the kernel, and what happens to them.
 
 use ratelimit_common::{Detected, detected::BanResult};
-use ratelimit_core::ban::{BanSpec, Unverified};
+use ratelimit_core::ban::{BanSpec, Forgeable};
 
 use super::*;
 use crate::{clock, protected::Why};
@@ -207,7 +207,7 @@ fn the_tables_say_that_policies_ban_and_how_often() {
     let lab = Lab::new(banning());
     let memory = lab.memory();
     assert!(memory.settings.has_detection());
-    assert_eq!(memory.detection_limit.verified.amount(), 1000);
+    assert_eq!(memory.detection_limit.established.amount(), 1000);
     drop(memory);
     let memory = Lab::new(config()).memory;
     assert!(!memory.lock().unwrap().settings.has_detection());
@@ -222,7 +222,7 @@ fn with_ban(length: Duration, longest: Duration) -> Config {
     let within = Duration::from_secs(10);
     let mut config = config();
     config.default_policy.ban =
-        BanSpec::new((nine, within), length, (two, longest), Unverified::Limit);
+        BanSpec::new((nine, within), length, (two, longest), Forgeable::Limit);
     assert!(config.default_policy.ban.is_some());
     config
 }

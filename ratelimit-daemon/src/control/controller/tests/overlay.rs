@@ -2,7 +2,7 @@
 
 use ratelimit_core::{
     api::LimitsNow,
-    ban::{BanSpec, Unverified},
+    ban::{BanSpec, Forgeable},
 };
 
 use super::*;
@@ -138,7 +138,7 @@ fn ban() -> BanSpec {
         (after, within),
         Duration::from_mins(10),
         (factor, Duration::from_hours(24)),
-        Unverified::Ban,
+        Forgeable::Ban,
     )
     .unwrap()
 }

@@ -61,7 +61,7 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     notes.extend(evicted(answer));
     if answer.bans_connected {
         notes.push(
-            "captures do not show established connections: a `ban` without unverified = \"ban\" \
+            "captures do not show established connections: a `ban` without forgeable = \"ban\" \
              has no effect here"
                 .to_owned(),
         );
@@ -180,7 +180,7 @@ mod tests {
                 .contains("show established connections")
         };
         assert!(reported(&ban("")));
-        assert!(!reported(&ban(", unverified = \"ban\"")));
+        assert!(!reported(&ban(", forgeable = \"ban\"")));
     }
 
     fn check(text: &str, evicted: u64, expected: &str) {

@@ -213,7 +213,7 @@ fn attached(lab: &Lab, mode: XdpMode) -> Program {
         policies: vec![Policy::new(&limits, 0, false).unwrap().with_ban(rule)],
         // As when forged sources have used up all of theirs.
         detection_limit: BanBudgets {
-            verified: BanBudget::per_minute(NonZeroU32::new(1000).unwrap()),
+            established: BanBudget::per_minute(NonZeroU32::new(1000).unwrap()),
             ..BanBudgets::default()
         },
         ..Scene::default()
