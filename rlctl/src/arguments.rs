@@ -326,10 +326,6 @@ mod tests {
             ("top --count 5 --delay 2s", "top --rows 5 --interval 2s"),
             ("stats --all", "stats --with-zeros"),
             (
-                "stats --watch 2s --count 3",
-                "stats --interval 2s --times 3",
-            ),
-            (
                 "stats --since 1h --step 1m --source node",
                 "stats --since 1h --interval 1m --quota node",
             ),

@@ -76,7 +76,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top(arguments) => top::run(&arguments, client, output),
         Verb::Suggest(arguments) => suggest::run(&arguments, client),
-        Verb::Stats(arguments) => stats::run(&arguments, client, now, output),
+        Verb::Stats(arguments) => stats::run(&arguments, client, now),
         Verb::History(old) => {
             let since = if old.words.iter().any(|word| word.starts_with("--since")) {
                 "stats"

@@ -142,7 +142,6 @@ const OWN: &[(&str, &str)] = &[
     ),
     ("capture -w $DIR/new.pcapng --count 1 --for 1s", "capture"),
     ("top --batch -n 2 --interval 100ms", "top --batch"),
-    ("stats --interval 100ms --times 2", "stats --interval"),
     (
         "simulate $DIR/some.pcap --config $DIR/detection.toml --compare $DIR/config.toml",
         "simulate",

@@ -8,72 +8,53 @@ use clap::Args;
 use jiff::Zoned;
 use ratelimit_core::{api::StatsRow, quantity, watched::Watched};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
-    arguments::interval,
+    arguments::at_least,
     client::{Answer, Client},
     completions,
     failure::Failure,
-    output::Output,
     phrase,
     report::Report,
     table::Table,
 };
 
-/// `stats [--with-zeros] [--interval [TIME]] [--times N]`, `stats --since TIME [--interval TIME]`,
-/// `stats --quota SOURCE`
+/// `stats [--with-zeros]`, `stats --since TIME [--interval TIME]`, `stats --quota SOURCE`
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   rlctl stats
-  rlctl stats --interval 10s --times 6 --json
   rlctl stats --since 7d
   rlctl stats --since 30d --json | jq .attacks
   rlctl stats --since 7d --quota 203.0.113.7
 
-With --interval each table, and each line of JSON, has the packets of one interval. Ctrl-C exits \
-with code 0.
+`rlctl top --batch` prints the current rates, one table per second.
 
-With --since it shows the rates of a past period and its attacks, in rows of --interval. The \
-daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). \
-Periods without a daemon are shown as `-`. With --quota it shows the smallest remaining quota of \
-each limit, sampled once per second from when the source was added to [history] watch. For a \
-policy, and for a prefix without its own limits, it shows the source with the smallest remaining \
-quota.")]
+With --since it shows the rates of a past period and its attacks. The daemon keeps seconds for an \
+hour, minutes for a week and hours for 30 days ([history] retention). Periods without a daemon are \
+shown as `-`. With --quota it shows the smallest remaining quota of each limit, sampled once per \
+second from when the source was added to [history] watch. For a policy, and for a prefix without \
+its own limits, it shows the source with the smallest remaining quota.")]
 pub struct StatsArguments {
     /// Also show rows without packets
     #[arg(long, alias = "all")]
     pub with_zeros: bool,
-    /// Show the packets of each second, or of each TIME, until Ctrl-C; with --since, the length of
-    /// a row
-    #[arg(
-        long,
-        aliases = ["watch", "step"],
-        value_name = "TIME",
-        num_args = 0..=1,
-        default_missing_value = "1s",
-        value_parser = interval,
-    )]
-    pub interval: Option<Duration>,
-    /// Number of tables [default: until Ctrl-C]
-    #[arg(
-        long,
-        short = 'n',
-        alias = "count",
-        value_name = "N",
-        requires = "interval",
-        value_parser = clap::value_parser!(u32).range(1..),
-    )]
-    pub times: Option<u32>,
     /// Show recorded rates and attacks of the last 1h, 7d, ... in 24 rows
     #[arg(
         long,
         value_name = "TIME",
         value_parser = quantity::parse_duration,
-        conflicts_with_all = ["times", "with_zeros"],
+        conflicts_with = "with_zeros",
     )]
     pub since: Option<Duration>,
+    /// Time that each row of --since or --quota covers, at least 1s
+    #[arg(
+        long,
+        alias = "step",
+        value_name = "TIME",
+        value_parser = |text: &str| at_least(Duration::from_secs(1), text),
+    )]
+    pub interval: Option<Duration>,
     /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`, since
     /// an hour ago or since --since
     #[arg(
@@ -81,23 +62,45 @@ pub struct StatsArguments {
         alias = "source",
         value_name = "SOURCE",
         add = completions::watched(),
-        conflicts_with_all = ["times", "with_zeros"],
+        conflicts_with = "with_zeros",
     )]
     pub quota: Option<Watched>,
+    /// The interval of repeated tables, for the hint.
+    #[arg(long, hide = true, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s")]
+    pub watch: Option<String>,
+    /// The number of repeated tables, for the hint.
+    #[arg(long, short = 'n', alias = "count", hide = true, value_name = "N")]
+    pub times: Option<String>,
+}
+
+impl StatsArguments {
+    /// Returns the command that replaced repeated tables, if they are wanted. Kept until version 2.
+    fn repeated(&self) -> Option<String> {
+        let is_past = self.since.is_some() || self.quota.is_some();
+        let interval = self.interval.filter(|_| !is_past).map(quantity::duration);
+        let interval = self.watch.clone().or(interval);
+        if interval.is_none() && self.times.is_none() {
+            return None;
+        }
+        let flag = |name, value: Option<&String>| {
+            value.map_or_else(String::new, |value| format!(" --{name} {value}"))
+        };
+        Some(format!(
+            "rlctl top --batch{}{}",
+            flag("interval", interval.as_ref()),
+            flag("times", self.times.as_ref())
+        ))
+    }
 }
 
 /// Shows the current counters, or recorded ones.
-pub fn run(
-    arguments: &StatsArguments,
-    client: &Client,
-    now: &Zoned,
-    output: &Output,
-) -> Result<Report, Failure> {
+pub fn run(arguments: &StatsArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    if let Some(command) = arguments.repeated() {
+        let error = "`rlctl stats` without --since or --quota prints one table";
+        return Err(Failure::usage(error).hint(format!("run `{command}`")));
+    }
     if arguments.since.is_some() || arguments.quota.is_some() {
         return history::run(arguments, client, now);
-    }
-    if let Some(every) = arguments.interval {
-        return watch(arguments, every, client, output);
     }
     let answer: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let shown = shown(&answer.value, arguments);
@@ -108,41 +111,13 @@ pub fn run(
     Ok(Report::new(answer, text))
 }
 
-/// Shows what comes in each period.
-fn watch(
-    arguments: &StatsArguments,
-    every: Duration,
-    client: &Client,
-    output: &Output,
-) -> Result<Report, Failure> {
-    let mut before: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
-    let mut times = 0;
-    while arguments.times.is_none_or(|count| times < count) {
-        thread::sleep(every);
-        let after: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
-        let came = since(&before.value, &after.value);
-        let shown = shown(&came, arguments);
-        let json = serde_json::to_value(&shown).unwrap_or(Value::Null);
-        let text = || match &shown[..] {
-            [] => "no packets".to_owned(),
-            rows => table(rows).to_string(),
-        };
-        if !output.line(&json, text)? {
-            break;
-        }
-        before = after;
-        times += 1;
-    }
-    Ok(Report::printed())
-}
-
 fn shown<'a>(rows: &'a [StatsRow], arguments: &StatsArguments) -> Vec<&'a StatsRow> {
     let is_shown = |row: &&StatsRow| arguments.with_zeros || row.packets > 0;
     rows.iter().filter(is_shown).collect()
 }
 
 /// Returns the difference between two answers. A counter that decreased was reset.
-pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
+fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
     let rows = after.iter().map(|row| {
         let old = before.iter().find(|old| key(old) == key(row));
         let (packets, bytes) = old.map_or((0, 0), |old| (old.packets, old.bytes));

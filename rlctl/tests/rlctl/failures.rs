@@ -62,6 +62,23 @@ fn the_old_name_of_a_verb_answers_with_the_new_one() {
 }
 
 #[test]
+fn repeated_stats_answer_with_what_replaced_them() {
+    for (old, new) in [
+        ("--watch", "--interval 1s"),
+        ("--watch 5s --count 3", "--interval 5s --times 3"),
+        ("--interval 10s -n 6", "--interval 10s --times 6"),
+        ("-n 2", "--times 2"),
+    ] {
+        let words: Vec<&str> = ["stats"].into_iter().chain(old.split(' ')).collect();
+        let answer = format!(
+            "error: `rlctl stats` without --since or --quota prints one table\n\
+             hint: run `rlctl top --batch {new}`"
+        );
+        check_usage(&words, &answer);
+    }
+}
+
+#[test]
 fn a_list_with_wrong_prefixes_is_not_sent() {
     check_usage(
         &["unban", "192.0.2.1", "1.2.3.400", "::/129"],

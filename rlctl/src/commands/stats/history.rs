@@ -30,15 +30,8 @@ pub fn run(arguments: &StatsArguments, client: &Client, now: &Zoned) -> Result<R
     let period = arguments.since.unwrap_or(PERIOD);
     let since = SignedDuration::try_from(period).ok();
     let from = since.and_then(|since| now.timestamp().checked_sub(since).ok());
-    let step = match arguments.interval {
-        Some(step) if step.as_secs() == 0 => {
-            return Err(Failure::usage(
-                "rows of --since are at least one second long",
-            ));
-        }
-        Some(step) => step.as_secs(),
-        None => period.as_secs().div_ceil(ROWS).max(1),
-    };
+    let of_a_row = || period.as_secs().div_ceil(ROWS).max(1);
+    let step = arguments.interval.map_or_else(of_a_row, |it| it.as_secs());
     let request = HistoryRequest {
         from,
         to: None,
