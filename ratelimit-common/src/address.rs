@@ -102,8 +102,8 @@ pub trait Address: Copy + Eq + 'static {
     /// A hash whose upper bits are as good as random.
     fn spread(self) -> u32;
 
-    /// The bit of this source in the [filter](crate::detected::Filter), below
-    /// [`detected::BITS`](crate::detected::BITS).
+    /// The bit of this source in a [filter](crate::source_filter::Filter), below
+    /// [`source_filter::BITS`](crate::source_filter::BITS).
     #[inline(always)]
     fn filter_bit(self) -> u32 {
         self.spread() >> 17

@@ -15,8 +15,8 @@ pub enum Direct {
     FilterV4,
     /// Zeros, to insert.
     Empty,
-    /// The limit on bans by detection.
-    DetectionLimit,
+    /// The budgets of bans by policies.
+    BanBudgets,
     /// The budget for new sources.
     NewSources,
     /// The used part of the budget for new sources.
@@ -39,7 +39,7 @@ impl Direct {
         "SETTINGS",
         "FILTER_V4",
         "EMPTY",
-        "DETECTION_LIMIT",
+        "BAN_BUDGETS",
         "NEW_SOURCES",
         "NEW_SOURCES_TAKEN",
         "CHALLENGE",

@@ -6,7 +6,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Detected,
+    PolicyBan,
     sample::{FRONT_BYTES, front},
 };
 
@@ -53,7 +53,7 @@ impl DropEvent {
 #[repr(C)]
 pub struct BanEvent {
     /// The ban.
-    pub ban: Detected,
+    pub ban: PolicyBan,
     /// The source, in the form of [`Address::octets`](crate::Address::octets).
     pub source: [u8; 16],
     /// The slot of the interface, see [`layout::INTERFACES_MAX`](crate::layout::INTERFACES_MAX).

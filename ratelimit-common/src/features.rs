@@ -33,7 +33,7 @@ pub enum Feature {
     /// Limits of the node.
     Node = 11,
     /// Bans by policies.
-    Detection = 13,
+    PolicyBans = 13,
     /// A sample of all packets for user space.
     Samples = 14,
     /// Policies with a further one beside them.
@@ -92,7 +92,7 @@ const OF_SETTINGS: u64 = bits(&[
     Feature::CoarseClock,
     Feature::Classes,
     Feature::Node,
-    Feature::Detection,
+    Feature::PolicyBans,
     Feature::Samples,
     Feature::Further,
     Feature::Cluster,
@@ -168,7 +168,7 @@ impl Features {
     pub fn of_policy(policy: &Policy) -> Self {
         let features = Self::NONE
             .with_if(policy.len() > 1, Feature::SeveralLimits)
-            .with_if(policy.ban().is_some(), Feature::Detection);
+            .with_if(policy.ban().is_some(), Feature::PolicyBans);
         policy
             .limits()
             .fold(features, |features, limit| match limit.algorithm() {

@@ -7,7 +7,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of all types of this crate in maps. Pins are in `v<VERSION>`: a daemon with another
 /// layout never reads them.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -56,7 +56,7 @@ pub const FILTERS_MAX: u32 = 4;
 pub const VERIFIED_MAX: u32 = 1 << 16;
 
 /// Sources of each family that policies have banned and user space has not adopted.
-pub const DETECTED_MAX: u32 = 1 << 16;
+pub const POLICY_BANS_MAX: u32 = 1 << 16;
 
 /// Policies of the node with separate words: the one in force, and the next one of a reload. The
 /// words of a policy are at its scope modulo this.

@@ -100,8 +100,8 @@ impl Lease {
     }
 }
 
-/// The index of the [filter](crate::detected::Filter) of the sources and prefixes of a family that
-/// have leases, or demand that is counted.
+/// The index of the [filter](crate::source_filter::Filter) of the sources and prefixes of a family
+/// that have leases, or demand that is counted.
 #[inline(always)]
 pub const fn filter_of(family: Family) -> u32 {
     (family as u32).wrapping_add(FILTERS_MAX / 2)

@@ -157,7 +157,7 @@ impl ListEntry {
         }
     }
 
-    /// Marks addresses that detection never bans.
+    /// Marks addresses that policies never ban.
     pub const fn protected(self) -> Self {
         Self {
             said: self.said | PROTECTED,
@@ -165,7 +165,7 @@ impl ListEntry {
         }
     }
 
-    /// Whether detection never bans the addresses. Limits still apply.
+    /// Whether policies never ban the addresses. Limits still apply.
     pub const fn is_protected(&self) -> bool {
         self.said & PROTECTED != 0
     }

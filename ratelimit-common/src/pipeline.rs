@@ -55,7 +55,7 @@ stages! {
         lists,
     ]
     by_source: [
-        detected,
+        policy_ban,
         content,
         challenge,
         policy,

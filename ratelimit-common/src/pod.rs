@@ -3,10 +3,9 @@
 use aya::Pod;
 
 use crate::{
-    BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    BanBudgets, ClassSet, Ipv4, Ipv6, ListEntry, Policy, PolicyBan, Record, Settings, SourceKey,
     aggregate::Aggregates,
     compact::Set,
-    detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
     layout::Counter,
@@ -14,8 +13,10 @@ use crate::{
     list::PrefixKey,
     new_sources::Budget,
     node::Share,
+    policy_ban::Tally,
     refused::Refused,
     source::LogKey,
+    source_filter::Filter,
 };
 
 // SAFETY: `repr(C)`, valid for any bytes, no pointers; so are all that follow. None has padding,
@@ -43,7 +44,7 @@ unsafe impl Pod for crate::interface::InterfaceRule {}
 // SAFETY: as above.
 unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
-unsafe impl Pod for Detected {}
+unsafe impl Pod for PolicyBan {}
 // SAFETY: as above.
 unsafe impl Pod for Filter {}
 // SAFETY: as above.

@@ -18,11 +18,11 @@
 
 use zerocopy::FromBytes;
 
-use crate::{Address, Instant, Ipv6, detected};
+use crate::{Address, Instant, Ipv6, source_filter};
 
 /// The sources for which a CPU may have a word. If the bit of a source is clear, its words are not
 /// looked up.
-pub type Filter = detected::Filter<256>;
+pub type Filter = source_filter::Filter<256>;
 
 /// The sources of a set.
 pub const WAYS: usize = 2;

@@ -48,7 +48,7 @@ const COARSE_CLOCK: u32 = 1 << 9;
 const CLASSES: u32 = 1 << 10;
 const NODE: u32 = 1 << 11;
 const PASS_ALL: u32 = 1 << 12;
-const DETECTION: u32 = 1 << 13;
+const POLICY_BANS: u32 = 1 << 13;
 const SAMPLES: u32 = 1 << 14;
 const FURTHER: u32 = 1 << 15;
 const CLUSTER: u32 = 1 << 16;
@@ -173,8 +173,8 @@ impl Settings {
     }
 
     /// Enables policies that ban.
-    pub const fn with_detection(self) -> Self {
-        self.with(DETECTION)
+    pub const fn with_policy_bans(self) -> Self {
+        self.with(POLICY_BANS)
     }
 
     /// Sets whether all packets are sampled for user space.
@@ -394,8 +394,8 @@ impl Settings {
 
     /// Whether a source may have been banned by a policy.
     #[inline(always)]
-    pub fn has_detection(self) -> bool {
-        self.uses::<{ Feature::Detection as u8 }>()
+    pub fn has_policy_bans(self) -> bool {
+        self.uses::<{ Feature::PolicyBans as u8 }>()
     }
 
     /// Whether established connections may have a [second allowance](crate::established).

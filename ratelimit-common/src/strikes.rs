@@ -2,8 +2,8 @@
 //!
 //! They are counted in a fixed window, in one word that is changed by compare-and-swap: of all CPUs
 //! exactly one makes the last strike. With it the source is banned, before user space knows; see
-//! [`detected`](crate::detected). All refusals, whether they may lead to a ban or not, are counted
-//! in [`refused`](crate::refused).
+//! [`policy_ban`](crate::policy_ban). All refusals, whether they may lead to a ban or not, are
+//! counted in [`refused`](crate::refused).
 
 use core::{num::NonZeroU32, time::Duration};
 

@@ -2,15 +2,14 @@
 //! of sources is in the [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Evidence, Family, Flow, Instant, Policy, Settings,
-    Verdict,
+    Address, Arrival, BanRule, Cursor, Evidence, Family, Flow, Instant, Policy, PolicyBan,
+    Settings, Verdict,
     aggregate::Aggregates,
     challenge,
     charge::outcome::{Outcome, Refusal},
     class::{ClassSet, Property},
     classify::{self, Classified, Wanted},
-    detected::BanResult,
-    detection, established,
+    established,
     layers::{self, NO_DESTINATION},
     lease::{self, Demanded},
     list::Listed,
@@ -20,6 +19,7 @@ use crate::{
         ipv6::{self, Walk},
         transport::UpperLayer,
     },
+    policy_ban::{self, BanResult},
     source_limits,
     strikes::Strike,
 };
@@ -82,12 +82,12 @@ pub trait Tables: Sized {
     /// [`neighbour_discovery`](crate::neighbour_discovery).
     fn admits_neighbour_discovery(&self, now: Instant) -> bool;
 
-    /// Takes one of the bans that detection may make of such sources in a minute; `false` when none
-    /// is left. See [`ban_budget`](crate::ban_budget).
-    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool;
+    /// Takes one of the bans that policies may make of such sources in a minute; `false` if none is
+    /// left. See [`ban_budget`](crate::ban_budget).
+    fn take_ban(&self, evidence: Evidence, now: Instant) -> bool;
 
     /// Counts the result of a ban by a policy.
-    fn count_detection(&self, detection: BanResult);
+    fn count_ban_result(&self, result: BanResult);
 
     /// Counts a packet, once, under its verdict.
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32);
@@ -153,7 +153,7 @@ pub trait FamilyTables<A: Address>: Tables {
     fn count_demand(&self, _: &A, _: &Policy, _: &Arrival, _: Demanded) {}
 
     /// The ban that a policy made of `source`, if it did; it may have ended.
-    fn detected(&self, source: &A) -> Option<Detected>;
+    fn policy_ban(&self, source: &A) -> Option<PolicyBan>;
 
     /// Counts that a limit refused a packet of `source`, for people to see.
     fn count_refusal(&self, source: &A, now: Instant);
@@ -188,7 +188,7 @@ pub trait FamilyTables<A: Address>: Tables {
     }
 
     /// Bans a source; `false` when there is no room.
-    fn ban(&self, source: &A, ban: Detected) -> bool;
+    fn ban(&self, source: &A, ban: PolicyBan) -> bool;
 
     /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of
     /// them.
@@ -285,15 +285,15 @@ pub trait FamilyTables<A: Address>: Tables {
         established::charge(source, policy, frame, arrival, self)
     }
 
-    /// [`detection::count`].
+    /// [`policy_ban::strike`].
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        detection::count(source, policy, strike, self)
+        policy_ban::strike(source, policy, strike, self)
     }
 
-    /// [`detection::detect`].
+    /// [`policy_ban::ban`].
     #[inline(always)]
-    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        detection::detect(source, policy, strike, self);
+    fn ban_by_policy(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        policy_ban::ban(source, policy, strike, self);
     }
 }

@@ -680,7 +680,7 @@ pub struct Status {
     pub bans: usize,
     /// Number of those bans that policies or detection set.
     #[serde(default)]
-    pub detected_bans: usize,
+    pub automatic_bans: usize,
     /// Kinds of attack that detection is configured for; unset if the daemon is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detection: Option<DetectionStatus>,

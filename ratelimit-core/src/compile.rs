@@ -506,7 +506,7 @@ fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) 
         settings = settings.with_established();
     }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
-        settings = settings.with_detection();
+        settings = settings.with_policy_bans();
     }
     if !intent.config.attacks.is_empty() {
         settings = settings.sampling(true);
@@ -527,7 +527,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         policies: policies.by_index(),
         classes: classes.tables(),
         pass_all_until: Instant::default(),
-        detection_limit: detection_limit(&intent.config),
+        ban_budgets: ban_budgets(&intent.config),
         switched: Switched {
             aggregates: IpFamily::ALL.map(|family| aggregates(policies, family)),
             new_sources: new_sources(&intent.config, cpus),
@@ -576,8 +576,8 @@ fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, Interfac
         .collect()
 }
 
-/// The limit on bans by detection per minute.
-pub const fn detection_limit(config: &Config) -> BanBudgets {
+/// The budgets of bans per minute.
+pub const fn ban_budgets(config: &Config) -> BanBudgets {
     BanBudgets {
         established: BanBudget::per_minute(config.bans_per_minute),
         forgeable: BanBudget::per_minute(config.forgeable_per_minute),
@@ -733,7 +733,7 @@ impl Compiled {
         tables.classes = self.classes.tables();
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
         tables.set_aggregates(ipv4, ipv6);
-        tables.detection_limit = detection_limit(self.config());
+        tables.ban_budgets = ban_budgets(self.config());
         tables.new_sources = new_sources(self.config(), 1);
         tables.set_challenge(challenge, challenge::Key::default());
         for (prefix, entry) in self.rules.entries() {

@@ -198,7 +198,7 @@ mod tests {
         let mut taken = HashSet::new();
         for owner in [
             Owner::Ban(prefix, &Origin::Manual),
-            Owner::Ban(prefix, &Origin::Detected),
+            Owner::Ban(prefix, &Origin::Automatic),
             Owner::Allow(prefix),
             Owner::List("same"),
             Owner::Policy("same"),

@@ -63,8 +63,8 @@ pub struct Intent {
     limited: BTreeMap<Prefix, LimitedRow>,
     /// The end of a time in which everything passes.
     pass_all: Option<Instant>,
-    /// The number of bans by detection.
-    detected: usize,
+    /// The number of automatic bans.
+    automatic: usize,
     /// Entries that expire, soonest first.
     ends: BTreeSet<(Instant, Ending)>,
 }
@@ -209,7 +209,7 @@ impl Intent {
             offences: Offences::default(),
             limited: BTreeMap::new(),
             pass_all: None,
-            detected: 0,
+            automatic: 0,
             ends: BTreeSet::new(),
         }
     }
@@ -253,10 +253,10 @@ impl Intent {
         let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
         let others = std::mem::replace(&mut self.ends, ends.collect());
         self.ends.extend(others);
-        let detected = bans
+        let automatic = bans
             .iter()
-            .filter(|(_, origin, _)| *origin == Origin::Detected);
-        self.detected = detected.count();
+            .filter(|(_, origin, _)| *origin == Origin::Automatic);
+        self.automatic = automatic.count();
         let bans = bans.into_iter();
         self.bans = bans
             .map(|(prefix, origin, row)| ((prefix, origin), row))
@@ -324,9 +324,9 @@ impl Intent {
             };
             let key = (*prefix, origin.clone());
             let before = self.bans.remove(&key);
-            if *origin == Origin::Detected {
-                self.detected += usize::from(row.is_some());
-                self.detected -= usize::from(before.is_some());
+            if *origin == Origin::Automatic {
+                self.automatic += usize::from(row.is_some());
+                self.automatic -= usize::from(before.is_some());
             }
             coming.extend(std::mem::replace(row, before).map(|row| (key, row)));
         }
@@ -394,9 +394,9 @@ impl Intent {
     ) -> Option<EntryRow> {
         let is_there = row.is_some();
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
-        if *origin == Origin::Detected {
-            self.detected += usize::from(is_there);
-            self.detected -= usize::from(before.is_some());
+        if *origin == Origin::Automatic {
+            self.automatic += usize::from(is_there);
+            self.automatic -= usize::from(before.is_some());
         }
         before
     }
@@ -411,9 +411,9 @@ impl Intent {
         &self.bans
     }
 
-    /// Returns the number of bans by detection.
-    pub fn detected(&self) -> usize {
-        self.detected
+    /// Returns the number of automatic bans.
+    pub fn automatic_bans(&self) -> usize {
+        self.automatic
     }
 
     /// Returns the ban history of a source.

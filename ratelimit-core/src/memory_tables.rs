@@ -23,8 +23,8 @@ use family::{MemoryDenial, MemoryWord};
 pub use family::{MemoryFamily, MemoryRing, MemoryWords, REFUSED_SETS};
 pub use node::MemoryNode;
 use ratelimit_common::{
-    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow,
-    Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey, Tables, Verdict,
+    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Evidence, Family, Flow, Instant, Ipv4,
+    Ipv6, ListEntry, Policy, PolicyBan, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
@@ -37,13 +37,13 @@ use ratelimit_common::{
     classify::{self, Wanted},
     compact::Mix,
     decide,
-    detected::{BanResult, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{PooledLimits as _, Share},
     parse::{self, Connection, Inner, LinkLayer, Tunnels, ipv6},
+    policy_ban::{BanResult, Tally},
     refused, source_limits,
     store::{InsertError, Store},
     strikes::Strike,
@@ -82,8 +82,8 @@ pub struct MemoryTables {
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
     /// The budgets for bans by policies; initially none.
-    pub detection_limit: BanBudgets,
-    detection_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
+    pub ban_budgets: BanBudgets,
+    ban_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
     /// The word of the budget of neighbour discovery.
     pub discovered: Cell<u64>,
     /// The budget for new sources, which the settings enable.
@@ -92,7 +92,7 @@ pub struct MemoryTables {
     taken: [Cell<u64>; 2],
     budget_shares: [Cell<Share>; 2],
     tally: Cell<Tally>,
-    banned: Cell<Option<(IpAddr, Detected)>>,
+    banned: Cell<Option<(IpAddr, PolicyBan)>>,
 }
 
 impl MemoryTables {
@@ -118,8 +118,8 @@ impl MemoryTables {
             refused_scope: Cell::new(None),
             asked_until_ns: Cell::new(0),
             pass_all_until: Instant::from_nanos(u64::MAX),
-            detection_limit: BanBudgets::default(),
-            detection_rings: Default::default(),
+            ban_budgets: BanBudgets::default(),
+            ban_rings: Default::default(),
             discovered: Cell::new(0),
             new_sources: Budget::default(),
             challenge: MemoryChallenge::default(),
@@ -263,15 +263,15 @@ impl MemoryTables {
 
     /// The source that a policy has banned, and how, since this was last asked; `None` when none
     /// was.
-    pub fn take_banned(&self) -> Option<(IpAddr, Detected)> {
+    pub fn take_banned(&self) -> Option<(IpAddr, PolicyBan)> {
         self.banned.take()
     }
 
     /// Puts another ban in the place of the one that a policy made of a source; `None` lifts it.
-    pub fn set_detected(&self, source: IpAddr, ban: Option<Detected>) {
+    pub fn set_policy_ban(&self, source: IpAddr, ban: Option<PolicyBan>) {
         match source {
-            IpAddr::V4(source) => self.ipv4.set_detected(source.into(), ban),
-            IpAddr::V6(source) => self.ipv6.set_detected(source.into(), ban),
+            IpAddr::V4(source) => self.ipv4.set_policy_ban(source.into(), ban),
+            IpAddr::V6(source) => self.ipv6.set_policy_ban(source.into(), ban),
         }
     }
 
@@ -346,14 +346,14 @@ impl Tables for At<'_> {
         next.map(|next| word.set(next)).is_some()
     }
 
-    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
-        let ring = AtomicRing(&self.tables.detection_rings[evidence as usize]);
-        self.tables.detection_limit.of(evidence).take(&ring, now)
+    fn take_ban(&self, evidence: Evidence, now: Instant) -> bool {
+        let ring = AtomicRing(&self.tables.ban_rings[evidence as usize]);
+        self.tables.ban_budgets.of(evidence).take(&ring, now)
     }
 
-    fn count_detection(&self, detection: BanResult) {
+    fn count_ban_result(&self, result: BanResult) {
         let mut tally = self.tables.tally.get();
-        tally.detections[detection as usize] += 1;
+        tally.results[result as usize] += 1;
         self.tables.tally.set(tally);
     }
 
@@ -386,8 +386,8 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         entry.map(|entry| entry.at(now)).unwrap_or_default()
     }
 
-    fn detected(&self, source: &A) -> Option<Detected> {
-        A::family(self.tables).detected(*source)
+    fn policy_ban(&self, source: &A) -> Option<PolicyBan> {
+        A::family(self.tables).policy_ban(*source)
     }
 
     fn count_refusal(&self, source: &A, now: Instant) {
@@ -439,8 +439,8 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         is_unproved(source, frame, link_layer, upper, classes, strike.at, self)
     }
 
-    fn ban(&self, source: &A, ban: Detected) -> bool {
-        A::family(self.tables).set_detected(*source, Some(ban));
+    fn ban(&self, source: &A, ban: PolicyBan) -> bool {
+        A::family(self.tables).set_policy_ban(*source, Some(ban));
         self.tables.banned.set(Some((source.to_std(), ban)));
         true
     }

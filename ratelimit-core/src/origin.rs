@@ -18,7 +18,7 @@ pub enum Origin {
     /// A command with `--force`, which also applies to protected addresses.
     Forced,
     /// A ban rule of a policy, or detection.
-    Detected,
+    Automatic,
     /// The list with this name.
     List(Arc<str>),
     /// Another program, such as a fail2ban jail.
@@ -32,7 +32,7 @@ pub enum Origin {
 /// The error of an invalid origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "unknown origin `{0}`: use `config`, `manual`, `forced`, `detected`, `list:NAME`, \
+    "unknown origin `{0}`: use `config`, `manual`, `forced`, `automatic`, `list:NAME`, \
      `program:NAME`, `crowdsec` or `cluster:NODE`"
 )]
 pub struct UnknownOrigin(String);
@@ -78,16 +78,16 @@ impl Origin {
     /// or was sent itself.
     pub fn is_shared(&self) -> bool {
         match self {
-            Self::Manual | Self::Forced | Self::Detected | Self::Program(_) => true,
+            Self::Manual | Self::Forced | Self::Automatic | Self::Program(_) => true,
             Self::Config | Self::List(_) | Self::Crowdsec | Self::Cluster(_) => false,
         }
     }
 
-    /// Whether the ban was not requested explicitly, so it may be evicted when the table is full.
-    pub fn is_automatic(&self) -> bool {
+    /// Whether no operator requested the ban here, so it may be evicted when the table is full.
+    pub fn may_be_evicted(&self) -> bool {
         matches!(
             self,
-            Self::Detected | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)
+            Self::Automatic | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)
         )
     }
 }
@@ -98,7 +98,7 @@ impl fmt::Display for Origin {
             Self::Config => formatter.pad("config"),
             Self::Manual => formatter.pad("manual"),
             Self::Forced => formatter.pad("forced"),
-            Self::Detected => formatter.pad("detected"),
+            Self::Automatic => formatter.pad("automatic"),
             Self::List(name) => formatter.pad(&format!("list:{name}")),
             Self::Program(name) => formatter.pad(&format!("program:{name}")),
             Self::Crowdsec => formatter.pad("crowdsec"),
@@ -115,7 +115,8 @@ impl FromStr for Origin {
             "config" => Ok(Self::Config),
             "manual" => Ok(Self::Manual),
             "forced" => Ok(Self::Forced),
-            "detected" => Ok(Self::Detected),
+            // The name before 1.0.
+            "automatic" | "detected" => Ok(Self::Automatic),
             "crowdsec" => Ok(Self::Crowdsec),
             _ => match text.split_once(':') {
                 Some(("list", name)) if !name.is_empty() => Ok(Self::list(name)),
@@ -139,7 +140,7 @@ mod tests {
             "config",
             "manual",
             "forced",
-            "detected",
+            "automatic",
             "list:spamhaus",
             "program:fail2ban/sshd",
             "crowdsec",
@@ -147,6 +148,11 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Origin>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn the_name_from_before_1_0_is_read() {
+        assert_eq!("detected".parse(), Ok(Origin::Automatic));
     }
 
     #[test]

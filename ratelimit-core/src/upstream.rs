@@ -40,7 +40,7 @@ pub struct Upstream {
     #[default = 48]
     pub ipv6_prefix_min: u8,
     /// The origins of bans that become routes.
-    #[default(vec![BanOrigin::Manual, BanOrigin::Detected])]
+    #[default(vec![BanOrigin::Manual, BanOrigin::Automatic])]
     pub origins: Vec<BanOrigin>,
 }
 
@@ -63,7 +63,7 @@ pub enum BanOrigin {
     /// `rlctl ban`, with and without `--force`.
     Manual,
     /// A ban rule of a policy, or detection.
-    Detected,
+    Automatic,
     /// Another program, such as fail2ban.
     Program,
     /// The `CrowdSec` local API.
@@ -77,7 +77,7 @@ impl BanOrigin {
     const fn of(origin: &Origin) -> Option<Self> {
         match origin {
             Origin::Manual | Origin::Forced => Some(Self::Manual),
-            Origin::Detected => Some(Self::Detected),
+            Origin::Automatic => Some(Self::Automatic),
             Origin::Program(_) => Some(Self::Program),
             Origin::Crowdsec => Some(Self::Crowdsec),
             Origin::Cluster(_) => Some(Self::Cluster),

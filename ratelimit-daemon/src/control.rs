@@ -38,7 +38,7 @@ pub use self::{
         list_room::Filling,
         map_plan::open_kernel,
     },
-    feeds::{challenge::UNANSWERED, detected::Detections},
+    feeds::{challenge::UNANSWERED, policy_bans::PolicyBans},
     lists::{export::Export, file::ListFile},
     persistence::store::Store,
     queries::Snapshot,

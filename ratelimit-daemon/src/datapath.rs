@@ -7,7 +7,6 @@ mod challenge_maps;
 mod compact;
 mod count;
 mod cpu_counters;
-mod detected_maps;
 mod entry_counter_maps;
 mod family_maps;
 mod grace_period;
@@ -20,6 +19,7 @@ mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
+mod policy_ban_maps;
 mod prefix_filter_map;
 mod refused_map;
 mod source_maps;
@@ -44,7 +44,7 @@ use ratelimit_core::{
 };
 pub use refused_map::{refusals_in, refused_in, words_of_set};
 pub use tables::{
-    Attachments, ChallengeTables, DetectionTables, EntryCounterTables, LeaseTables, ListTables,
+    Attachments, ChallengeTables, EntryCounterTables, LeaseTables, ListTables, PolicyBanTables,
     PolicyTables, SETS_AT_ONCE, SourceTables, UsageTables,
 };
 
@@ -159,7 +159,7 @@ pub trait Datapath:
     + UsageTables
     + LeaseTables
     + ChallengeTables
-    + DetectionTables
+    + PolicyBanTables
     + EntryCounterTables
     + Attachments
     + Send

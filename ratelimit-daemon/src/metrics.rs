@@ -5,7 +5,7 @@ mod daemon;
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{Family as AddressFamily, detected::BanResult, layout::Counter};
+use ratelimit_common::{Family as AddressFamily, layout::Counter, policy_ban::BanResult};
 use ratelimit_core::{
     api::{
         ClusterStatus, CrowdsecStatus, EntryCounter, ListView, NodeState, SharingStatus, Status,
@@ -23,7 +23,8 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     let mut to = Exposition::new(format);
     traffic(&mut to, snapshot);
     lists(&mut to, snapshot);
-    detection(&mut to, snapshot);
+    automatic_bans(&mut to, snapshot);
+    attacks(&mut to, snapshot);
     reconciliation(&mut to, &snapshot.reconciliation);
     filling(&mut to, &snapshot.filling);
     sources(&mut to, snapshot);
@@ -152,20 +153,23 @@ fn files(to: &mut Exposition, lists: &[ListView]) {
         .each("list", fetched);
 }
 
-fn detection(to: &mut Exposition, snapshot: &Snapshot) {
-    to.gauge("ratelimit_detected_bans")
-        .help("Bans in force that were set by policies.")
-        .value(snapshot.status.detected_bans);
-    to.counter("ratelimit_detected_bans_made")
+fn automatic_bans(to: &mut Exposition, snapshot: &Snapshot) {
+    to.gauge("ratelimit_automatic_bans")
+        .help("Bans in force that policies or detection set.")
+        .value(snapshot.status.automatic_bans);
+    to.counter("ratelimit_policy_bans_made")
         .help("Bans set by policies since the daemon started.")
-        .each("policy", &snapshot.detections.by_policy);
-    let results = BanResult::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
-    to.counter("ratelimit_detections")
+        .each("policy", &snapshot.policy_bans.by_policy);
+    let results = BanResult::ALL.map(|it| (it.label(), snapshot.tally.results[it as usize]));
+    to.counter("ratelimit_policy_bans")
         .help("Sources that reached the ban threshold of a policy, by result.")
         .each("result", results);
-    to.counter("ratelimit_detection_events_lost")
+    to.counter("ratelimit_policy_ban_events_lost")
         .help("Bans by policies reported late because the event ring was full.")
         .value(snapshot.tally.events_lost);
+}
+
+fn attacks(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_attacks")
         .help("Attacks detected since the daemon started, by kind.")
         .each("kind", by_kind(&snapshot.attacks));
@@ -231,7 +235,7 @@ fn filling(to: &mut Exposition, filling: &Filling) {
         .help("1 if the table of bans, allows and policies is more than 80 % full.")
         .each("family", labels().zip(filling.nearly_full.map(u8::from)));
     to.counter("ratelimit_bans_given_way")
-        .help("Automatic bans evicted because the table was full.")
+        .help("Bans evicted because the table was full.")
         .value(filling.evicted);
 }
 

@@ -20,7 +20,7 @@ use std::{
 use ratelimit_core::prefix::Prefix;
 use tracing::warn;
 
-pub use self::ban_vetting::{Requester, widest_by_detection};
+pub use self::ban_vetting::{Requester, widest_automatic};
 
 /// The reason an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

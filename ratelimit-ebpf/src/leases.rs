@@ -9,8 +9,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    atomic, detected,
+    atomic,
     maps::{self, DEMANDS, FILTERS, FamilyMaps, LEASES},
+    policy_ban,
     subprogram::Packet,
 };
 
@@ -29,7 +30,7 @@ fn mark<A: FamilyMaps>(source: &A) {
     if !may_be(source)
         && let Some(filter) = FILTERS.get_ptr_mut(lease::filter_of(A::FAMILY))
     {
-        detected::set_bit(filter, source.filter_bit());
+        policy_ban::set_bit(filter, source.filter_bit());
     }
 }
 

@@ -10,7 +10,7 @@ use aya_ebpf::{
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Evidence, Ipv4, Ipv6, ListEntry, Policy, Record,
+    Address, BanBudgets, ClassSet, Evidence, Ipv4, Ipv6, ListEntry, Policy, PolicyBan, Record,
     Settings, SourceKey,
     aggregate::Aggregates,
     ban_budget,
@@ -19,16 +19,15 @@ use ratelimit_common::{
     charge::Steps,
     class::Property,
     compact::Set,
-    detected::{Filter, Tally},
     direct::Direct,
     event::Sampler,
     generation::ByGeneration,
     interface::InterfaceRule,
     layout::{
-        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FILTERS_MAX,
-        FRONT_COPIED, INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
-        SAMPLES_BYTES, SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX, TOTALS_MAX,
-        VERIFIED_MAX, suspended,
+        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, EVENTS_BYTES, FILTERS_MAX, FRONT_COPIED,
+        INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
+        POLICY_BANS_MAX, SAMPLES_BYTES, SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        TOTALS_MAX, VERIFIED_MAX, suspended,
     },
     lease::{Demand, Lease},
     list::{PrefixKey, lookup_cache::Cached},
@@ -36,9 +35,11 @@ use ratelimit_common::{
     node::Shares,
     of_cpu::OfCpu,
     parse::{Tunnels, ipv6::EXTENSION_HEADERS_MAX},
+    policy_ban::Tally,
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
+    source_filter::Filter,
 };
 use zerocopy::FromBytes;
 
@@ -54,7 +55,7 @@ const MAPPED: usize = BPF_F_MMAPABLE as usize;
 type Lists<A> = HashMap<PrefixKey<A>, ByGeneration<ListEntry>, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
 type Compact = Array<Set, 1, MAPPED>;
-type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
+type PolicyBansBySource<A> = HashMap<A, PolicyBan, { POLICY_BANS_MAX as usize }, ON_DEMAND>;
 type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
 type VerifiedSources<A> = LruHashMap<A, u64, { VERIFIED_MAX as usize }>;
@@ -201,28 +202,28 @@ static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
 
 /// Source → the ban that a policy made of it, until user space takes it over.
 #[btf_map]
-static DETECTED_V4: DetectedBySource<Ipv4> = HashMap::new();
+static POLICY_BANS_V4: PolicyBansBySource<Ipv4> = HashMap::new();
 #[btf_map]
-static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
+static POLICY_BANS_V6: PolicyBansBySource<Ipv6> = HashMap::new();
 
 /// Index of a family → the bits that say where such bans may be. Behind both families: where leases
 /// and demands may be. A program has 64 maps at most.
 #[btf_map]
 pub static FILTERS: Array<Filter, { FILTERS_MAX as usize }> = Array::new();
 
-/// Index 0 → how many bans detection may make in a minute.
-pub const DETECTION_LIMIT: Single<BanBudgets, { Direct::DetectionLimit as u8 }> = Single::new();
+/// Index 0 → how many bans policies may make in a minute.
+pub const BAN_BUDGETS: Single<BanBudgets, { Direct::BanBudgets as u8 }> = Single::new();
 
 /// The bans of the last slots of time.
 pub type BanWords = [u64; ban_budget::SLOTS as usize];
 
 /// Evidence → the ring of the bans with it. User space takes its own bans from it as well.
 #[btf_map]
-pub static DETECTION_RING: Array<BanWords, { Evidence::COUNT }, MAPPED> = Array::new();
+pub static BAN_RING: Array<BanWords, { Evidence::COUNT }, MAPPED> = Array::new();
 
 /// Index 0 → results of bans, on this CPU.
 #[btf_map]
-pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
+pub static BAN_RESULTS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 
 /// Index 0 → how many sources may get state.
 pub const NEW_SOURCES: Single<ByGeneration<Budget>, { Direct::NewSources as u8 }> = Single::new();
@@ -350,7 +351,7 @@ pub trait FamilyMaps: Address {
     const COMPACT: &'static Compact;
     const REFUSED: &'static RefusedSources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
-    const DETECTED: &'static DetectedBySource<Self>;
+    const POLICY_BANS: &'static PolicyBansBySource<Self>;
     const LOOKUP_CACHE: &'static LookupCache;
     const VERIFIED: &'static VerifiedSources<Self>;
     /// A word of the prefix-length filter in front of the lists.
@@ -366,7 +367,7 @@ impl FamilyMaps for Ipv4 {
     const COMPACT: &'static Compact = &COMPACT_V4;
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
-    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
+    const POLICY_BANS: &'static PolicyBansBySource<Self> = &POLICY_BANS_V4;
     const LOOKUP_CACHE: &'static LookupCache = &LOOKUP_CACHE_V4;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V4;
 
@@ -394,7 +395,7 @@ impl FamilyMaps for Ipv6 {
     const COMPACT: &'static Compact = &COMPACT_V6;
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
-    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
+    const POLICY_BANS: &'static PolicyBansBySource<Self> = &POLICY_BANS_V6;
     const LOOKUP_CACHE: &'static LookupCache = &LOOKUP_CACHE_V6;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V6;
 
@@ -425,7 +426,7 @@ mod single_maps {
     #[btf_map]
     static EMPTY: Array<Zeros, 1> = Array::new();
     #[btf_map]
-    static DETECTION_LIMIT: Array<BanBudgets, 1> = Array::new();
+    static BAN_BUDGETS: Array<BanBudgets, 1> = Array::new();
     #[btf_map]
     static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
     #[btf_map]

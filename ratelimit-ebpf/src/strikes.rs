@@ -4,7 +4,7 @@ use core::ptr;
 
 use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
-    BanRule, Cursor, Instant, Policy, detection,
+    BanRule, Cursor, Instant, Policy, policy_ban,
     strikes::{Strike, until_counted},
 };
 
@@ -16,12 +16,12 @@ use crate::{
 };
 
 subprogram! {
-    /// [`detection::count`] of a strike at a time.
+    /// [`policy_ban::strike`] of a strike at a time.
     pub fn count_strike[count_strike_v4, count_strike_v6]<A>(
         source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
     ) -> bool {
         let tables = KernelTables::without_settings(ptr::null_mut(), at);
-        detection::count(&*on_stack(source), policy, &strike.at(at), &tables)
+        policy_ban::strike(&*on_stack(source), policy, &strike.at(at), &tables)
     }
 }
 
@@ -40,12 +40,12 @@ subprogram! {
 }
 
 subprogram! {
-    /// [`detection::detect`] of a strike at a time.
-    pub fn detect[detect_source_v4, detect_source_v6]<A>(
+    /// [`policy_ban::ban`] of a strike at a time.
+    pub fn ban[ban_source_v4, ban_source_v6]<A>(
         context: *mut xdp_md, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
     ) {
         let tables = KernelTables::without_settings(context, at);
-        detection::detect(source, policy, &strike.at(at), &tables);
+        policy_ban::ban(source, policy, &strike.at(at), &tables);
     }
 }
 

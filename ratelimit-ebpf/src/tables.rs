@@ -4,15 +4,13 @@ use core::{cell::Cell, ptr};
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow, Instant, Policy,
+    Arrival, BanRule, ClassSet, Cursor, Evidence, Family, Flow, Instant, Policy, PolicyBan,
     Settings, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{Effect, is_spared},
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
-    detected::BanResult,
-    detection,
     layers::NO_DESTINATION,
     layout::{self, Counter, counter_index},
     lease::Demanded,
@@ -20,6 +18,7 @@ use ratelimit_common::{
     node::{NOT_DRAWN, spend_one},
     of_cpu::OfCpu,
     parse::{self, Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
+    policy_ban::{BanResult, rule},
     sample::Socket,
     source_limits,
     strikes::Strike,
@@ -31,12 +30,12 @@ use crate::{
     challenge::{self, MapChallenge},
     classify,
     compact::{self, SlotStore},
-    connection, detected, events, frame, headers, interface, interruption, leases, limits, lists,
+    connection, events, frame, headers, interface, interruption, leases, limits, lists,
     lru::Records,
     maps::{AGGREGATES, ENTRY_COUNTERS, EXCLUDED_CLASSES, FamilyMaps, POLICIES, VERDICTS},
     neighbour_discovery,
     node::{self, MapNode},
-    refused,
+    policy_ban, refused,
     strikes::{self, StrikeBits},
     subprogram::{self, Packet},
     suspended,
@@ -162,13 +161,13 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
-        detected::take_ban(evidence, now)
+    fn take_ban(&self, evidence: Evidence, now: Instant) -> bool {
+        policy_ban::take_ban(evidence, now)
     }
 
     #[inline(always)]
-    fn count_detection(&self, detection: BanResult) {
-        detected::count(detection);
+    fn count_ban_result(&self, result: BanResult) {
+        policy_ban::count(result);
     }
 
     #[inline(always)]
@@ -281,8 +280,8 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn detected(&self, source: &A) -> Option<Detected> {
-        detected::find(source)
+    fn policy_ban(&self, source: &A) -> Option<PolicyBan> {
+        policy_ban::find(source)
     }
 
     #[inline(always)]
@@ -322,10 +321,10 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn ban(&self, source: &A, ban: Detected) -> bool {
+    fn ban(&self, source: &A, ban: PolicyBan) -> bool {
         // Here and not before the socket was looked up: that takes the stack.
         let source = subprogram::on_stack(source);
-        detected::ban(&*source, &ban, interface::slot())
+        policy_ban::ban(&*source, &ban, interface::slot())
     }
 
     #[inline(always)]
@@ -465,13 +464,13 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     /// A refusal that leads to no ban costs no call.
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        detection::rule(policy, strike).is_some()
+        rule(policy, strike).is_some()
             && strikes::count_strike(source, policy, strike.at, StrikeBits::of(strike))
     }
 
     #[inline(always)]
-    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        strikes::detect(
+    fn ban_by_policy(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        strikes::ban(
             self.context,
             source,
             policy,

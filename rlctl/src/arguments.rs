@@ -122,7 +122,7 @@ Examples:
   rlctl unban @scanners.txt
   rlctl unban 203.0.113.7 --program fail2ban/sshd
   rlctl unban --within 203.0.113.0/24
-  rlctl unban --origin detected --reason-contains flood
+  rlctl unban --origin automatic --reason-contains flood
   rlctl unban --all
 
 Bans of lists are not affected; remove a list with `rlctl import --remove`. The exit code is 1 if \

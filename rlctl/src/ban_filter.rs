@@ -13,7 +13,7 @@ pub struct BanFilterArguments {
     /// Bans within this prefix
     #[arg(long, value_name = "PREFIX")]
     pub within: Option<String>,
-    /// Bans with this origin: manual, forced, detected, crowdsec, program, cluster or list,
+    /// Bans with this origin: manual, forced, automatic, crowdsec, program, cluster or list,
     /// optionally with a name: program:NAME
     #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,

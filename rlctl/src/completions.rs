@@ -69,7 +69,12 @@ pub fn nodes() -> ArgValueCompleter {
 pub fn origins() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let words = [
-            "manual", "forced", "detected", "crowdsec", "program", "cluster",
+            "manual",
+            "forced",
+            "automatic",
+            "crowdsec",
+            "program",
+            "cluster",
         ];
         let bans = client().get::<Vec<Ban>>("/v1/bans");
         let bans = bans.into_iter().flat_map(|bans| bans.value);

@@ -60,9 +60,8 @@ pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
 pub fn author(ban: &Ban) -> String {
     match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
-        Origin::Manual => printable(&ban.author),
+        Origin::Manual | Origin::Automatic => printable(&ban.author),
         Origin::Forced => format!("{} with --force", printable(&ban.author)),
-        Origin::Detected => "detection".to_owned(),
         Origin::List(name) => format!("the list {}", printable(name)),
         Origin::Program(name) => printable(name),
         Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),

@@ -8,7 +8,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError},
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
+    Address, Ipv4, Ipv6, ListEntry, PolicyBan, Record, Refusals, SourceKey,
     challenge::Verified,
     compact::Set,
     generation::ByGeneration,
@@ -60,7 +60,7 @@ where
     compact_words: Mapped,
     refused: Mapped,
     strikes: HashMap<MapData, A, u64>,
-    detected: HashMap<MapData, A, Detected>,
+    policy_bans: HashMap<MapData, A, PolicyBan>,
     verified: HashMap<MapData, A, u64>,
 }
 
@@ -86,7 +86,7 @@ where
                 refused_sets()? * u32::try_from(words_of_set::<A>())?,
             )?,
             strikes: map("STRIKES")?.try_into()?,
-            detected: map("DETECTED")?.try_into()?,
+            policy_bans: map("POLICY_BANS")?.try_into()?,
             verified: map("VERIFIED")?.try_into()?,
         })
     }
@@ -193,13 +193,13 @@ where
     }
 
     /// The sources that policies banned, with the expiry and the cause of the ban.
-    pub fn bans(&self) -> Result<Vec<(A, Detected)>> {
-        Ok(self.detected.iter().collect::<Result<_, _>>()?)
+    pub fn bans(&self) -> Result<Vec<(A, PolicyBan)>> {
+        Ok(self.policy_bans.iter().collect::<Result<_, _>>()?)
     }
 
     /// Bans a source as a policy would, without a bit in the filter.
-    pub fn ban(&mut self, source: &A, ban: &Detected) -> Result<()> {
-        Ok(self.detected.insert(source, ban, 0)?)
+    pub fn ban(&mut self, source: &A, ban: &PolicyBan) -> Result<()> {
+        Ok(self.policy_bans.insert(source, ban, 0)?)
     }
 
     /// Empties the lists, and forgets the sources.
@@ -216,7 +216,7 @@ where
         if let Some(sources) = &mut self.sources {
             clear(sources)?;
         }
-        clear(&mut self.detected)?;
+        clear(&mut self.policy_bans)?;
         clear(&mut self.verified)?;
         for word in self.refused.words() {
             word.store(0, Relaxed);

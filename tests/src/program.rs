@@ -22,7 +22,6 @@ use ratelimit_common::{
     ban_budget::SLOTS,
     challenge::{self, answer_limit::ANSWER_BUCKETS},
     compact::Region,
-    detected::{Filter, Tally},
     direct::Direct,
     event::{BanEvent, DropEvent, Sampler},
     features::{Feature, Features},
@@ -33,7 +32,9 @@ use ratelimit_common::{
     node::Shares,
     of_cpu::OfCpu,
     parse::{LinkLayer, Tunnels},
+    policy_ban::Tally,
     source::{LogKey, SourceKey},
+    source_filter::Filter,
 };
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
 use ratelimit_daemon::{
@@ -68,7 +69,7 @@ pub struct Constants {
     /// Bytes of the ring of events.
     pub events_bytes: u32,
     /// Bans of policies that have room, of each family.
-    pub detected: u32,
+    pub policy_bans: u32,
     /// Sliding logs that have room, 8 KiB each.
     pub logs: u32,
     /// Whether the program is the one for frames that take several buffers.
@@ -130,7 +131,7 @@ impl Default for Constants {
             sources: 1 << 16,
             words: LIMITS_EACH,
             events_bytes: 1 << 16,
-            detected: 1 << 10,
+            policy_bans: 1 << 10,
             logs: 1,
             frags: false,
             has_next: false,
@@ -300,8 +301,8 @@ pub struct Program {
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
     filter: Array<MapData, Filter>,
-    detection_limit: Array<MapData, BanBudgets>,
-    detection_rings: Mapped,
+    ban_budgets: Array<MapData, BanBudgets>,
+    ban_rings: Mapped,
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, ByGeneration<Budget>>,
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
@@ -352,8 +353,8 @@ impl Program {
             .override_global("COMPACT_SEED_1", &constants.seeds[1], true)
             .map_max_entries("COMPACT_V4", constants.sets)
             .map_max_entries("COMPACT_V6", constants.sets)
-            .map_max_entries("DETECTED_V4", constants.detected)
-            .map_max_entries("DETECTED_V6", constants.detected)
+            .map_max_entries("POLICY_BANS_V4", constants.policy_bans)
+            .map_max_entries("POLICY_BANS_V6", constants.policy_bans)
             .map_max_entries("EVENTS", constants.events_bytes)
             .map_max_entries("LOGS", constants.logs)
             .load(&specialised(constants.all_features(), &descriptors)?)
@@ -384,9 +385,9 @@ impl Program {
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
             filter: take_map(&mut ebpf, "FILTERS")?.try_into()?,
-            detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
-            detection_rings: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS * 2)?,
-            tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
+            ban_budgets: take_map(&mut ebpf, "BAN_BUDGETS")?.try_into()?,
+            ban_rings: mapped(&take_map(&mut ebpf, "BAN_RING")?, SLOTS * 2)?,
+            tally: take_map(&mut ebpf, "BAN_RESULTS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             challenge: take_map(&mut ebpf, "CHALLENGE")?.try_into()?,
             challenge_taken: take_map(&mut ebpf, "CHALLENGE_TAKEN")?.try_into()?,
@@ -596,13 +597,13 @@ impl Program {
     }
 
     /// Sets how many bans policies may make in a minute; without this none.
-    pub fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
-        Ok(self.detection_limit.set(0, limit, 0)?)
+    pub fn set_ban_budgets(&mut self, limit: BanBudgets) -> Result<()> {
+        Ok(self.ban_budgets.set(0, limit, 0)?)
     }
 
     /// Takes a ban of the minute as the daemon does.
     pub fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> bool {
-        let mut rings = self.detection_rings.words().chunks_exact(SLOTS as usize);
+        let mut rings = self.ban_rings.words().chunks_exact(SLOTS as usize);
         let ring = rings.nth(evidence as usize).expect("there are two");
         budgets.of(evidence).take(&AtomicRing(ring), now)
     }
@@ -640,7 +641,7 @@ impl Program {
         let mut sum = Tally::default();
         for cpu in self.tally.get(&0, 0)?.iter() {
             sum.events_lost += cpu.events_lost;
-            for (sum, count) in sum.detections.iter_mut().zip(cpu.detections) {
+            for (sum, count) in sum.results.iter_mut().zip(cpu.results) {
                 *sum += count;
             }
         }
@@ -669,7 +670,7 @@ impl Program {
         for family in [0, 1] {
             self.filter.set(family, Filter::CLEAR, 0)?;
         }
-        for word in self.detection_rings.words() {
+        for word in self.ban_rings.words() {
             word.store(0, Relaxed);
         }
         let cpus = self.shares(0)?.len();

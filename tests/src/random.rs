@@ -76,7 +76,7 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
         pass_all_until: later(rng, now),
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
-        detection_limit: BanBudgets {
+        ban_budgets: BanBudgets {
             established: BanBudget::per_minute(at_least_one(rng.u32(..12))),
             forgeable: BanBudget::per_minute(at_least_one(rng.u32(..12))),
         },
@@ -131,7 +131,7 @@ fn settings(rng: &mut Rng) -> Settings {
         settings = settings.with_further();
     }
     if rng.u8(..4) > 0 {
-        settings = settings.with_detection();
+        settings = settings.with_policy_bans();
     }
     if has_layers && rng.bool() {
         settings = settings.with_node(policy_index(rng));

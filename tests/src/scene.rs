@@ -30,7 +30,7 @@ pub struct Scene {
     /// The wider prefixes that have limits, of IPv4 and of IPv6.
     pub aggregates: [Aggregates; 2],
     /// The limit on bans by policies in a minute.
-    pub detection_limit: BanBudgets,
+    pub ban_budgets: BanBudgets,
     /// The budget for sources that get state on one CPU, if the settings enable it.
     pub new_sources: Budget,
     /// The rules of the challenge, if the settings enable it.
@@ -113,7 +113,7 @@ impl Scene {
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);
         tables.pass_all_until = self.pass_all_until;
-        tables.detection_limit = self.detection_limit;
+        tables.ban_budgets = self.ban_budgets;
         tables.new_sources = self.new_sources;
         tables.set_challenge(self.challenge, challenge::Key::default());
         for (prefix, entry) in &self.entries {
@@ -143,7 +143,7 @@ impl Scene {
         program.set_classes(&self.classes)?;
         let [ipv4, ipv6] = self.aggregates;
         program.set_aggregates(ipv4, ipv6)?;
-        program.set_detection_limit(self.detection_limit)?;
+        program.set_ban_budgets(self.ban_budgets)?;
         program.set_new_sources(self.new_sources)?;
         program.set_challenge(self.challenge)?;
         for (prefix, entry) in &self.entries {

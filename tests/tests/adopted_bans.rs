@@ -3,11 +3,11 @@
 use std::{fs, net::IpAddr, path::Path};
 
 use aya::maps::{HashMap, Map, MapData};
-use ratelimit_common::{Detected, Ipv4, layout::VERSION};
+use ratelimit_common::{Ipv4, PolicyBan, layout::VERSION};
 use ratelimit_core::config;
 use ratelimit_daemon::{
     control::{Store, open_kernel},
-    datapath::{DetectionTables, Kernel},
+    datapath::{Kernel, PolicyBanTables},
     loader::Local,
 };
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root};
@@ -19,30 +19,30 @@ fn a_ban_that_the_program_made_meanwhile_stays() {
     let directory = tempfile::tempdir().unwrap();
     let pins = Pins(format!("/sys/fs/bpf/rltest-{}", lab.near.name()));
     let mut kernel = load(&lab, directory.path(), &pins.0);
-    let pin = format!("{}/v{VERSION}/maps/DETECTED_V4", pins.0);
+    let pin = format!("{}/v{VERSION}/maps/POLICY_BANS_V4", pins.0);
     let map = Map::HashMap(MapData::from_pin(pin).unwrap());
-    let mut map: HashMap<_, Ipv4, Detected> = map.try_into().unwrap();
+    let mut map: HashMap<_, Ipv4, PolicyBan> = map.try_into().unwrap();
     let sources = [1, 2, 3].map(|host| [192, 0, 2, host]);
-    let ban = |at_ns| Detected {
+    let ban = |at_ns| PolicyBan {
         at_ns,
         until_ns: at_ns + 10,
-        ..Detected::default()
+        ..PolicyBan::default()
     };
     for source in sources {
         map.insert(Ipv4::new(source), ban(100), 0).unwrap();
     }
-    let mut taken = kernel.all_detected().unwrap();
+    let mut taken = kernel.policy_bans().unwrap();
     taken.sort_by_key(|(source, _)| *source);
     assert_eq!(taken, sources.map(|it| (IpAddr::from(it), ban(100))));
     // The first has ended, the second not; the third is gone.
     map.insert(Ipv4::new(sources[0]), ban(110), 0).unwrap();
     map.insert(Ipv4::new(sources[1]), ban(109), 0).unwrap();
     map.remove(&Ipv4::new(sources[2])).unwrap();
-    kernel.forget_detected(&taken).unwrap();
-    let left = kernel.all_detected().unwrap();
+    kernel.forget_policy_bans(&taken).unwrap();
+    let left = kernel.policy_bans().unwrap();
     assert_eq!(left, [(sources[0].into(), ban(110))]);
-    kernel.forget_detected(&left).unwrap();
-    assert_eq!(kernel.all_detected().unwrap(), []);
+    kernel.forget_policy_bans(&left).unwrap();
+    assert_eq!(kernel.policy_bans().unwrap(), []);
 }
 
 struct Pins(String);

@@ -16,10 +16,10 @@ use std::{
 use fastrand::Rng;
 use ratelimit_common::{
     Cursor, DropReason, Family, Instant, Ipv4, Ipv6, PassReason, Verdict, challenge,
-    detected::{BanResult, Tally},
     layout::{Counter, FRONT_COPIED, store},
     neighbour_discovery,
     parse::{LinkLayer, Tunnels, ipv6},
+    policy_ban::{BanResult, Tally},
 };
 use ratelimit_core::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
@@ -213,13 +213,10 @@ fn every_verdict_occurred(duels: &[Duel]) {
         duels.iter().all(|duel| duel.counted > 0),
         "entries counted packets"
     );
-    for detection in [BanResult::Banned, BanResult::Forgeable, BanResult::TooMany] {
-        let count: u64 = duels
-            .iter()
-            .map(|duel| duel.detections[detection as usize])
-            .sum();
-        println!("{count:>12} {}", detection.label());
-        assert!(count > 0, "{detection:?}");
+    for result in [BanResult::Banned, BanResult::Forgeable, BanResult::TooMany] {
+        let count: u64 = duels.iter().map(|duel| duel.results[result as usize]).sum();
+        println!("{count:>12} {}", result.label());
+        assert!(count > 0, "{result:?}");
     }
 }
 
@@ -234,8 +231,8 @@ struct Duel {
     counters: Vec<Counter>,
     /// The sources that had got state when the round began.
     inserted: [u64; 2],
-    /// The number of detections of each kind, over all rounds.
-    detections: [u64; BanResult::ALL.len()],
+    /// The number of sources with each result, over all rounds.
+    results: [u64; BanResult::ALL.len()],
     /// The number of packets that matched an entry that counts them, over all rounds.
     counted: u64,
     now: Instant,
@@ -249,7 +246,7 @@ impl Duel {
         let constants = Constants {
             sets: 128,
             logs: 4096,
-            detected: 1 << 14,
+            policy_bans: 1 << 14,
             ..*constants
         };
         cpu::pin(Self::CPU);
@@ -263,7 +260,7 @@ impl Duel {
             kernel,
             counters: vec![],
             inserted: [0; 2],
-            detections: [0; BanResult::ALL.len()],
+            results: [0; BanResult::ALL.len()],
             counted: 0,
             now: Instant::default(),
         }
@@ -412,7 +409,7 @@ impl Duel {
             ..tally
         };
         assert_eq!(tally, host.tally(), "what became of bans");
-        for (sum, count) in self.detections.iter_mut().zip(tally.detections) {
+        for (sum, count) in self.results.iter_mut().zip(tally.results) {
             *sum += count;
         }
         let logs = [host.ipv4.logs(), host.ipv6.logs()].concat();

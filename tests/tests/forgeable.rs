@@ -11,8 +11,8 @@ use std::{
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
-    Address, BanBudget, BanBudgets, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit,
-    detected::BanResult, layout::clock, strikes::CONFIRMATIONS,
+    Address, BanBudget, BanBudgets, BanRule, Ipv4, Ipv6, Policy, PolicyBan, Settings, Unit,
+    layout::clock, policy_ban::BanResult, strikes::CONFIRMATIONS,
 };
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
@@ -47,9 +47,9 @@ fn a_source_that_continues_over_an_established_connection_is_banned() {
             wait_until("a ban", || {
                 let _ = stream.write(&[7; 100]);
                 let _ = peer.read(&mut [0; 4096]);
-                detections(&program)[0] > 0
+                results(&program)[0] > 0
             });
-            assert_eq!(detections(&program), [1, 0, 0, 0], "{mode:?} {far}");
+            assert_eq!(results(&program), [1, 0, 0, 0], "{mode:?} {far}");
             assert_eq!(banned(&program), [source(far)]);
         }
     }
@@ -76,8 +76,8 @@ fn a_source_without_a_connection_is_never_banned() {
                 sender.send(frame).unwrap();
             }
         }
-        wait_until("six detections", || detections(&program)[1] >= 6);
-        assert_eq!(detections(&program), [0, 6, 0, 0]);
+        wait_until("six results", || results(&program)[1] >= 6);
+        assert_eq!(results(&program), [0, 6, 0, 0]);
         assert_eq!(banned(&program), Vec::<IpAddr>::new());
     }
 }
@@ -106,8 +106,8 @@ fn a_forged_packet_of_somebody_elses_address_does_not_ban_the_connected_client()
                 sender.send(&frame).unwrap();
             }
         }
-        assert_eq!(detections(&program)[0], 0);
-        assert!(detections(&program)[1] > 0);
+        assert_eq!(results(&program)[0], 0);
+        assert!(results(&program)[1] > 0);
         assert_eq!(banned(&program), Vec::<IpAddr>::new());
         drop(program);
         stream.write_all(b"still here").unwrap();
@@ -142,11 +142,11 @@ fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_no_source() {
         };
         let (missed, hit) = (packet(from.port() ^ 1), packet(from.port()));
         let sender = Sender::new(&lab.far).unwrap();
-        // The handshake has used some of the limit. After a detection, the count restarts.
-        wait_until("a detection", || {
+        // The handshake has used some of the limit. After a result, the count restarts.
+        wait_until("a result", || {
             sender.send(&missed).unwrap();
             thread::sleep(Duration::from_millis(5));
-            detections(&program)[1] == 1
+            results(&program)[1] == 1
         });
         // With the strike that a ban takes, with the one behind it, and with all but the last of
         // those that confirm it.
@@ -161,8 +161,8 @@ fn a_strike_that_hits_the_ports_of_a_connection_by_chance_bans_no_source() {
                 sender.send(&missed).unwrap();
             }
         }
-        wait_until("21 detections", || detections(&program)[1] >= 21);
-        assert_eq!(detections(&program), [0, 21, 0, 0], "{mode:?}");
+        wait_until("21 results", || results(&program)[1] >= 21);
+        assert_eq!(results(&program), [0, 21, 0, 0], "{mode:?}");
         assert_eq!(banned(&program), Vec::<IpAddr>::new());
         for _ in 0..AFTER + u64::from(CONFIRMATIONS) {
             sender.send(&hit).unwrap();
@@ -209,10 +209,10 @@ fn attached(lab: &Lab, mode: XdpMode) -> Program {
     let rule = BanRule::new(after, minute, minute).unwrap();
     let limits = [limit(LIMIT, Unit::Packets, 10 * minute)];
     let scene = Scene {
-        settings: Settings::default().with_detection(),
+        settings: Settings::default().with_policy_bans(),
         policies: vec![Policy::new(&limits, 0, false).unwrap().with_ban(rule)],
         // As when forged sources have used up all of theirs.
-        detection_limit: BanBudgets {
+        ban_budgets: BanBudgets {
             established: BanBudget::per_minute(NonZeroU32::new(1000).unwrap()),
             ..BanBudgets::default()
         },
@@ -242,16 +242,16 @@ fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
     stream
 }
 
-fn detections(program: &Program) -> [u64; BanResult::ALL.len()] {
-    program.tally().unwrap().detections
+fn results(program: &Program) -> [u64; BanResult::ALL.len()] {
+    program.tally().unwrap().results
 }
 
 fn banned(program: &Program) -> Vec<IpAddr> {
     let octets = |octets: [u8; 16]| IpAddr::from(octets).to_canonical();
     let ipv4 = program.ipv4.bans().unwrap().into_iter();
-    let ipv4 = ipv4.map(|(source, _): (Ipv4, Detected)| octets(source.octets()));
+    let ipv4 = ipv4.map(|(source, _): (Ipv4, PolicyBan)| octets(source.octets()));
     let ipv6 = program.ipv6.bans().unwrap().into_iter();
-    let ipv6 = ipv6.map(|(source, _): (Ipv6, Detected)| octets(source.octets()));
+    let ipv6 = ipv6.map(|(source, _): (Ipv6, PolicyBan)| octets(source.octets()));
     ipv4.chain(ipv6).collect()
 }
 

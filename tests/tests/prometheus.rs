@@ -288,7 +288,7 @@ fn a_prometheus_server_answers_every_query_of_the_dashboard() {
     for query in queries {
         // A series that counts nothing yet is there all the same, but for policies and attacks,
         // which come with the first.
-        let is_counted_later = ["_made_total", "_attacks_total", "_detections_total"]
+        let is_counted_later = ["_made_total", "_attacks_total", "_policy_bans_total"]
             .iter()
             .any(|name| query.contains(name));
         service.wait_until(&query, || {

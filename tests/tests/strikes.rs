@@ -9,8 +9,8 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Evidence, Family, Instant, Ipv4,
-    Ipv6, Policy, Refusals, Settings, Unit, Verdict, detected::BanResult, refused::WAYS,
+    Address, BanBudget, BanBudgets, BanRule, DropReason, Evidence, Family, Instant, Ipv4, Ipv6,
+    Policy, PolicyBan, Refusals, Settings, Unit, Verdict, policy_ban::BanResult, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -211,7 +211,7 @@ fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
 fn if_the_map_is_full_the_source_stays_limited_and_is_counted() {
     require_root!();
     let constants = Constants {
-        detected: 1,
+        policy_bans: 1,
         ..Constants::default()
     };
     let mut program = program(&constants, &scene(rule().including_forgeable(), 1000));
@@ -232,7 +232,7 @@ fn a_ban_tells_who_until_when_and_why() {
         program.run(&ipv4(SOURCE)).unwrap();
     }
     let (_, events) = ring.drain_all();
-    let ban = Detected {
+    let ban = PolicyBan {
         until_ns: START + 7 + 60 * SECOND,
         at_ns: START + 7,
         scope: 77,
@@ -371,9 +371,9 @@ fn check(play: impl Fn(&mut dyn Judge)) {
 fn scene(rule: BanRule, per_minute: u32) -> Scene {
     let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
     Scene {
-        settings: Settings::default().with_detection(),
+        settings: Settings::default().with_policy_bans(),
         policies: vec![Policy::new(&limits, 77, false).unwrap().with_ban(rule)],
-        detection_limit: forgeable(per_minute),
+        ban_budgets: forgeable(per_minute),
         ..Scene::default()
     }
 }
@@ -416,7 +416,7 @@ fn judge_often(program: &mut Program, frame: &[u8], times: usize) -> Vec<Verdict
 }
 
 fn tally(program: &Program) -> [u64; BanResult::ALL.len()] {
-    program.tally().unwrap().detections
+    program.tally().unwrap().results
 }
 
 trait JudgeAt {

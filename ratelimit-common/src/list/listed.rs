@@ -60,7 +60,7 @@ impl Listed {
         self.0 & (BANNED | DROPS | DRY_RUN) == DROPS | DRY_RUN
     }
 
-    /// Whether detection never bans it.
+    /// Whether policies never ban it.
     #[inline(always)]
     pub const fn is_protected(self) -> bool {
         self.0 & PROTECTED != 0

@@ -31,7 +31,7 @@ pub(super) fn run<'a, A: Address>(
         return Some(Verdict::Pass(PassReason::Conforming));
     }
     // Most refusals come from a cached denial, and count towards no ban.
-    if outcome == Outcome::DENIED && !features::is_enabled::<{ Feature::Detection as u8 }>() {
+    if outcome == Outcome::DENIED && !features::is_enabled::<{ Feature::PolicyBans as u8 }>() {
         return Some(refuse(*packet.source, DropReason::Limited, tables));
     }
     let Some(refusal) = outcome.refusal() else {

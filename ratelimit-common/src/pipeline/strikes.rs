@@ -31,11 +31,11 @@ pub(super) fn run<'a, A: Address>(
             && !packet.listed.is_protected(),
     };
     // A source that is challenged and unverified may be forged, whatever the policy allows.
-    if features::is_enabled::<{ Feature::Detection as u8 }>()
+    if features::is_enabled::<{ Feature::PolicyBans as u8 }>()
         && tables.strike(source, packet.policy, &strike)
         && !(settings.has_challenge() && tables.is_unproved(source, &strike))
     {
-        tables.detect(source, packet.policy, &strike);
+        tables.ban_by_policy(source, packet.policy, &strike);
     }
     None
 }

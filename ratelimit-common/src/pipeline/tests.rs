@@ -7,7 +7,7 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, ClassSet, Detected, Evidence, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings,
+    BanRule, ClassSet, Evidence, Ipv4, Ipv6, Limit, ListEntry, Policy, PolicyBan, Record, Settings,
     SourceKey, Tables, Unit,
     absent::Absent,
     aggregate::Aggregates,
@@ -15,11 +15,11 @@ use crate::{
     challenge::ChallengeState,
     charge::Words,
     class::Property,
-    detected::BanResult,
     lease::{self, Demanded},
     limit::LIMITS_MAX,
     list::{Listed, Slots},
     new_sources::Newcomer,
+    policy_ban::BanResult,
     settings::OverBudget,
     store::{InsertError, Store},
     strikes::Strike,
@@ -230,8 +230,8 @@ fn a_source_for_which_there_is_no_room_is_not_at_fault() {
 fn the_last_strike_bans_from_the_next_packet_on() {
     let fake = Fake::banning();
     check(&fake, &[CONFORMING, LIMITED, LIMITED, BANNED, BANNED]);
-    assert_eq!(*fake.detections.borrow(), [BanResult::Banned]);
-    let ban = fake.detected.get().unwrap();
+    assert_eq!(*fake.results.borrow(), [BanResult::Banned]);
+    let ban = fake.ban.get().unwrap();
     assert_eq!((ban.at_ns, ban.until_ns), (NOW.as_nanos(), 6_000_000_000));
     assert_eq!((ban.strikes, ban.limit, ban.scope), (2, 0, 0));
     assert_eq!(fake.strikes.get(), 2, "a ban is no strike");
@@ -262,14 +262,14 @@ fn a_limit_that_admits_nothing_makes_no_strikes() {
 #[test]
 fn a_ban_of_a_policy_ends_at_its_end() {
     let fake = Fake::banning();
-    let until = |until_ns| Detected {
+    let until = |until_ns| PolicyBan {
         until_ns,
-        ..Detected::default()
+        ..PolicyBan::default()
     };
-    fake.detected.set(Some(until(NOW.as_nanos() + 1)));
+    fake.ban.set(Some(until(NOW.as_nanos() + 1)));
     check(&fake, &[BANNED]);
     let fake = Fake::banning();
-    fake.detected.set(Some(until(NOW.as_nanos())));
+    fake.ban.set(Some(until(NOW.as_nanos())));
     check(&fake, &[CONFORMING]);
 }
 
@@ -280,7 +280,7 @@ fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() 
         ..Fake::banning()
     };
     check(&forged, &[CONFORMING, LIMITED, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*forged.detections.borrow(), [BanResult::Forgeable; 2]);
+    assert_eq!(*forged.results.borrow(), [BanResult::Forgeable; 2]);
     let banned = forged_and_banned();
     check(&banned, &[CONFORMING, LIMITED, LIMITED, BANNED]);
 }
@@ -295,25 +295,25 @@ fn forged_and_banned() -> Fake {
 #[test]
 fn if_no_ban_can_be_had_the_source_stays_limited() {
     let too_many = Fake {
-        may_detect: [false; 2],
+        may_ban: [false; 2],
         ..Fake::banning()
     };
     check(&too_many, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*too_many.detections.borrow(), [BanResult::TooMany]);
+    assert_eq!(*too_many.results.borrow(), [BanResult::TooMany]);
     let full = Fake {
         has_room: false,
         ..Fake::banning()
     };
     check(&full, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(*full.detections.borrow(), [BanResult::NoRoom]);
+    assert_eq!(*full.results.borrow(), [BanResult::NoRoom]);
 }
 
 #[test]
 fn forged_sources_and_connected_ones_are_banned_out_of_budgets_of_their_own() {
     for established in [false, true] {
-        let may_detect = [established, !established];
+        let may_ban = [established, !established];
         let connected = Fake {
-            may_detect,
+            may_ban,
             ..Fake::new(1, false).with_ban(BanRule::including_forgeable)
         };
         let last = |is_banned| if is_banned { BANNED } else { LIMITED };
@@ -322,7 +322,7 @@ fn forged_sources_and_connected_ones_are_banned_out_of_budgets_of_their_own() {
             &[CONFORMING, LIMITED, LIMITED, last(established)],
         );
         let forged = Fake {
-            may_detect,
+            may_ban,
             ..forged_and_banned()
         };
         check(&forged, &[CONFORMING, LIMITED, LIMITED, last(!established)]);
@@ -334,7 +334,7 @@ fn a_dry_run_of_a_policy_bans_no_source() {
     let fake = Fake::new(1, true).with_ban(|rule| rule);
     let observed = Verdict::Observe(DropReason::Limited);
     check(&fake, &[CONFORMING, observed, observed, observed]);
-    assert_eq!(*fake.detections.borrow(), []);
+    assert_eq!(*fake.results.borrow(), []);
     assert_eq!((fake.refusals.get(), fake.strikes.get()), (3, 0));
 }
 
@@ -342,7 +342,7 @@ fn a_dry_run_of_a_policy_bans_no_source() {
 fn a_dry_run_of_everything_shows_who_would_be_banned() {
     let fake = Fake::banning();
     let fake = Fake {
-        settings: Settings::new(0, true).with_detection(),
+        settings: Settings::new(0, true).with_policy_bans(),
         ..fake
     };
     let observed = Verdict::Observe(DropReason::Limited);
@@ -357,7 +357,7 @@ fn only_packets_over_a_limit_lead_to_a_ban() {
         ..Fake::banning()
     };
     check(&fake, &[Verdict::Drop(DropReason::NoState); 4]);
-    assert_eq!(*fake.detections.borrow(), []);
+    assert_eq!(*fake.results.borrow(), []);
 }
 
 #[test]
@@ -368,15 +368,15 @@ fn a_protected_address_is_limited_and_never_banned_by_a_policy() {
     };
     let fake = protect(Fake::banning());
     check(&fake, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
-    assert_eq!(fake.detections.take(), []);
+    assert_eq!(fake.results.take(), []);
 }
 
 #[test]
 fn an_allow_beats_the_ban_of_a_policy() {
     let fake = Fake::banning().listed(true, None);
-    fake.detected.set(Some(Detected {
+    fake.ban.set(Some(PolicyBan {
         until_ns: u64::MAX,
-        ..Detected::default()
+        ..PolicyBan::default()
     }));
     check(&fake, &[Verdict::Pass(PassReason::Allowed); 2]);
 }
@@ -531,16 +531,16 @@ struct Fake {
     record: RefCell<Option<Record>>,
     refusals: Cell<u64>,
     strikes: Cell<u64>,
-    detected: Cell<Option<Detected>>,
+    ban: Cell<Option<PolicyBan>>,
     is_connected: bool,
-    may_detect: [bool; 2],
+    may_ban: [bool; 2],
     admits_discovery: bool,
     has_room: bool,
     /// New sources and overflow buckets that may get state.
     budgets: [Cell<u32>; 2],
     /// The source that the record belongs to.
     recorded: Cell<Ipv4>,
-    detections: RefCell<Vec<BanResult>>,
+    results: RefCell<Vec<BanResult>>,
     samples: RefCell<Vec<DropReason>>,
     counted: RefCell<Vec<(Family, Verdict, u32)>>,
     entry_counters: RefCell<Vec<(u16, u32)>>,
@@ -563,14 +563,14 @@ impl Fake {
             record: RefCell::default(),
             refusals: Cell::default(),
             strikes: Cell::default(),
-            detected: Cell::default(),
+            ban: Cell::default(),
             is_connected: true,
-            may_detect: [true; 2],
+            may_ban: [true; 2],
             admits_discovery: true,
             has_room: true,
             budgets: [const { Cell::new(0) }; 2],
             recorded: Cell::default(),
-            detections: RefCell::default(),
+            results: RefCell::default(),
             samples: RefCell::default(),
             counted: RefCell::new(vec![]),
             entry_counters: RefCell::new(vec![]),
@@ -601,7 +601,7 @@ impl Fake {
         let (two, second) = (NonZeroU32::new(2).unwrap(), Duration::from_secs(1));
         let rule = BanRule::new(two, second, second).unwrap();
         Self {
-            settings: self.settings.with_detection(),
+            settings: self.settings.with_policy_bans(),
             policy: self.policy.with_ban(change(rule)),
             ..self
         }
@@ -653,13 +653,13 @@ impl Tables for Fake {
         self.admits_discovery
     }
 
-    fn may_detect(&self, evidence: Evidence, now: Instant) -> bool {
+    fn take_ban(&self, evidence: Evidence, now: Instant) -> bool {
         assert_eq!(now, NOW);
-        self.may_detect[evidence as usize]
+        self.may_ban[evidence as usize]
     }
 
-    fn count_detection(&self, detection: BanResult) {
-        self.detections.borrow_mut().push(detection);
+    fn count_ban_result(&self, result: BanResult) {
+        self.results.borrow_mut().push(result);
     }
 
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
@@ -742,9 +742,9 @@ impl FamilyTables<Ipv4> for Fake {
         self.may_have_lease.set(true);
     }
 
-    fn detected(&self, source: &Ipv4) -> Option<Detected> {
+    fn policy_ban(&self, source: &Ipv4) -> Option<PolicyBan> {
         assert_eq!(*source, SOURCE);
-        self.detected.get()
+        self.ban.get()
     }
 
     fn count_refusal(&self, _: &Ipv4, now: Instant) {
@@ -767,11 +767,9 @@ impl FamilyTables<Ipv4> for Fake {
         self.is_connected
     }
 
-    fn ban(&self, source: &Ipv4, ban: Detected) -> bool {
+    fn ban(&self, source: &Ipv4, ban: PolicyBan) -> bool {
         assert_eq!(*source, SOURCE);
-        self.has_room
-            .then(|| self.detected.set(Some(ban)))
-            .is_some()
+        self.has_room.then(|| self.ban.set(Some(ban))).is_some()
     }
 
     fn sample(&self, _: Ipv4, refusal: Refusal) {
@@ -795,7 +793,7 @@ impl FamilyTables<Ipv6> for Fake {
         unreachable!()
     }
 
-    fn detected(&self, _: &Ipv6) -> Option<Detected> {
+    fn policy_ban(&self, _: &Ipv6) -> Option<PolicyBan> {
         unreachable!()
     }
 
@@ -815,7 +813,7 @@ impl FamilyTables<Ipv6> for Fake {
         unreachable!()
     }
 
-    fn ban(&self, _: &Ipv6, _: Detected) -> bool {
+    fn ban(&self, _: &Ipv6, _: PolicyBan) -> bool {
         unreachable!()
     }
 

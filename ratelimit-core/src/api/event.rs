@@ -416,9 +416,9 @@ impl What {
             | Self::ChallengeSuspended { .. }
             | Self::ChallengeEnded { .. } => true,
             Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, by: None } => {
-                ban.origin.is_automatic()
+                ban.origin.may_be_evicted()
             }
-            Self::Bans { origin, .. } => origin.is_automatic(),
+            Self::Bans { origin, .. } => origin.may_be_evicted(),
             Self::LimitsSet { by, .. } | Self::LimitsRemoved { by: Some(by), .. } => {
                 by.split(' ').next() == Some(DETECTION)
             }

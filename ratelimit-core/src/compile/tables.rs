@@ -26,7 +26,7 @@ pub struct Tables {
     /// The end of a time in which everything passes, where the settings say that there is one.
     pub pass_all_until: Instant,
     /// The limit on bans by policies.
-    pub detection_limit: BanBudgets,
+    pub ban_budgets: BanBudgets,
     /// The tables that change in one step.
     pub switched: Switched,
     /// Settings for all packets, in any generation.

@@ -39,7 +39,7 @@ const OPTIONAL: [(&str, &str, &str); 23] = [
     ("cluster", "period", "\"250ms\""),
     ("keys.*", "capacity", "100_000"),
     ("upstream", "communities", "[\"65535:666\"]"),
-    ("upstream", "origins", "[\"manual\", \"detected\"]"),
+    ("upstream", "origins", "[\"manual\", \"automatic\"]"),
     ("upstream", "routes_max", "1000"),
     ("upstream", "for_min", "\"1m\""),
     ("upstream", "ipv4_prefix_min", "24"),

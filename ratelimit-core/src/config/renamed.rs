@@ -1,5 +1,5 @@
-//! Keys that had other names before 1.0. They are accepted with a warning, and nothing behind this
-//! knows them.
+//! Keys and words that had other names before 1.0. They are accepted with a warning, and nothing
+//! behind this knows them.
 
 use std::borrow::Cow;
 
@@ -46,6 +46,10 @@ const RENAMED: [Renamed; 11] = [
     ),
 ];
 
+/// The words of lists with another name: where they are, the old one and the new one.
+const RENAMED_WORDS: [(&[&str], &str, &str); 1] =
+    [(&["upstream", "origins"], "detected", "automatic")];
+
 const fn renamed(
     tables: &'static [&'static [&'static str]],
     old: &'static str,
@@ -61,6 +65,8 @@ pub struct OldName {
     new: &'static str,
     /// Whether the new name is there, too.
     pub is_ambiguous: bool,
+    /// Whether it is a value, whose spot includes quotes.
+    is_quoted: bool,
 }
 
 impl OldName {
@@ -103,9 +109,11 @@ pub fn upgrade(text: &str) -> (String, Vec<(&'static str, &'static str)>) {
             renamed.dedup();
             return (text, renamed);
         }
-        for OldName { spot, old, new, .. } in found {
-            text.replace_range(spot.start..spot.end, new);
-            renamed.push((old, new));
+        for name in found {
+            let inside = usize::from(name.is_quoted);
+            let Spot { start, end, .. } = name.spot;
+            text.replace_range(start + inside..end - inside, name.new);
+            renamed.push((name.old, name.new));
         }
     }
 }
@@ -129,6 +137,7 @@ fn rename_in(
             old,
             new,
             is_ambiguous,
+            is_quoted: false,
         });
         if !is_ambiguous {
             table.insert(Spanned::new(key.span(), Cow::Borrowed(*new)), value);
@@ -136,7 +145,7 @@ fn rename_in(
     }
     for (key, value) in table.iter_mut() {
         path.push(key.get_ref().to_string());
-        rename_within(file, path, value.get_mut(), found);
+        rename_within(file, path, value, found);
         path.pop();
     }
 }
@@ -144,21 +153,32 @@ fn rename_in(
 fn rename_within(
     file: usize,
     path: &mut Vec<String>,
-    value: &mut DeValue<'_>,
+    value: &mut Spanned<DeValue<'_>>,
     found: &mut Vec<OldName>,
 ) {
-    match value {
+    let span = value.span();
+    match value.get_mut() {
         DeValue::Table(table) => rename_in(file, path, table, found),
         DeValue::Array(items) => {
             for item in items.iter_mut() {
-                rename_within(file, path, item.get_mut(), found);
+                rename_within(file, path, item, found);
             }
         }
-        DeValue::String(_)
-        | DeValue::Integer(_)
-        | DeValue::Float(_)
-        | DeValue::Boolean(_)
-        | DeValue::Datetime(_) => {}
+        DeValue::String(text) => {
+            let same =
+                |(table, old, _): &&(&[&str], &str, &str)| matches(table, path) && text == *old;
+            if let Some((_, old, new)) = RENAMED_WORDS.iter().find(same) {
+                found.push(OldName {
+                    spot: Spot::new(file, &span),
+                    old,
+                    new,
+                    is_ambiguous: false,
+                    is_quoted: true,
+                });
+                *text = Cow::Borrowed(new);
+            }
+        }
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
     }
 }
 

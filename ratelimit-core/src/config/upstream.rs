@@ -12,7 +12,7 @@ use crate::upstream::{Community, Upstream};
 const ROUTES_MAX: u32 = 100_000;
 const FOR_MIN_RANGE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
 const COMMUNITIES_EXAMPLE: &str = "communities = [\"65535:666\"]";
-const ORIGINS_EXAMPLE: &str = "origins = [\"manual\", \"detected\"]";
+const ORIGINS_EXAMPLE: &str = "origins = [\"manual\", \"automatic\"]";
 
 /// Reads `[upstream]`.
 pub(super) fn read(mut section: Section<'_>) -> At<Upstream> {

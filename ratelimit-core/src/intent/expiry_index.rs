@@ -88,16 +88,16 @@ impl Intent {
         bans.flatten()
     }
 
-    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the
+    /// The ends of the bans of prefixes about which only bans that may be evicted say anything, the
     /// soonest first.
-    pub fn automatic_only<'a>(
+    pub fn evictable_only<'a>(
         &'a self,
         family: IpFamily,
         but: &'a BTreeSet<Prefix>,
     ) -> impl Iterator<Item = Edit> + 'a {
         let ends = self.ending_bans().filter(move |(prefix, origin)| {
             IpFamily::of(prefix.address()) == family
-                && origin.is_automatic()
+                && origin.may_be_evicted()
                 && !but.contains(prefix)
                 && self.bans_of(*prefix).count() == 1
                 && !self.is_allowed(*prefix)

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{Detected, Instant};
+use ratelimit_common::{Instant, PolicyBan};
 
 use super::renewed::later;
 use crate::{ban::BanSpec, prefix::Prefix};
@@ -22,7 +22,7 @@ pub struct Offence {
 impl Offence {
     /// Returns the end of a new ban by a policy, and the updated history. Without `spec`, if the
     /// policy no longer exists, the ban lasts as long as the kernel set it.
-    pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
+    pub fn next(before: Option<Self>, ban: &PolicyBan, spec: Option<BanSpec>) -> (Instant, Self) {
         let since = Instant::from_nanos(ban.at_ns);
         let before = before.filter(|offence| since < offence.forget);
         let before = before.map_or(0, |offence| offence.bans);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, AtomicWords, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
+    Address, AtomicWords, BanRule, Instant, Limit, ListEntry, PolicyBan, Record, SourceKey,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     challenge::{Rules, Verified},
@@ -54,7 +54,7 @@ pub struct MemoryFamily<A: Address + Hash + Default> {
     refused_filter: RefCell<Filter>,
     connections: Vec<Connection<A>>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
-    detected: RefCell<HashMap<A, Detected>>,
+    policy_bans: RefCell<HashMap<A, PolicyBan>>,
     answered: RefCell<HashMap<A, Cell<u64>>>,
     verified: RefCell<HashMap<A, Verified>>,
 }
@@ -73,7 +73,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             refused_filter: RefCell::default(),
             connections: Vec::new(),
             strikes: RefCell::default(),
-            detected: RefCell::default(),
+            policy_bans: RefCell::default(),
             answered: RefCell::default(),
             verified: RefCell::default(),
         }
@@ -129,9 +129,9 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// The sources that policies banned, with the expiry and the cause of the ban.
-    pub fn bans(&self) -> Vec<(A, Detected)> {
-        let detected = self.detected.borrow();
-        detected
+    pub fn bans(&self) -> Vec<(A, PolicyBan)> {
+        let policy_bans = self.policy_bans.borrow();
+        policy_bans
             .iter()
             .map(|(source, ban)| (*source, *ban))
             .collect()
@@ -274,15 +274,15 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// The ban that a policy made of a source.
-    pub(super) fn detected(&self, source: A) -> Option<Detected> {
-        self.detected.borrow().get(&source).copied()
+    pub(super) fn policy_ban(&self, source: A) -> Option<PolicyBan> {
+        self.policy_bans.borrow().get(&source).copied()
     }
 
-    pub(super) fn set_detected(&self, source: A, ban: Option<Detected>) {
-        let mut detected = self.detected.borrow_mut();
+    pub(super) fn set_policy_ban(&self, source: A, ban: Option<PolicyBan>) {
+        let mut policy_bans = self.policy_bans.borrow_mut();
         match ban {
-            Some(ban) => detected.insert(source, ban),
-            None => detected.remove(&source),
+            Some(ban) => policy_bans.insert(source, ban),
+            None => policy_bans.remove(&source),
         };
     }
 }

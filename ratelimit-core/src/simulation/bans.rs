@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::Detected;
+use ratelimit_common::PolicyBan;
 
 use crate::{compile::Compiled, intent::Offence, memory_tables::MemoryTables};
 
@@ -26,17 +26,17 @@ impl Bans {
         };
         if compiled.config().observe {
             self.would_be.insert(source);
-            tables.set_detected(source, None);
+            tables.set_policy_ban(source, None);
             return;
         }
         let before = self.offences.get(&source).copied();
         let (until, offence) = Offence::next(before, &ban, compiled.ban_of(ban.scope));
         self.offences.insert(source, offence);
-        let ban = Detected {
+        let ban = PolicyBan {
             until_ns: until.as_nanos(),
             ..ban
         };
-        tables.set_detected(source, Some(ban));
+        tables.set_policy_ban(source, Some(ban));
     }
 
     /// Returns the number of sources that a dry run would have banned.

@@ -158,7 +158,7 @@ impl Controller {
             controller.state.fill()?;
             controller.shorten();
         }
-        let _ = propose(&mut controller.feeds.detections, &mut controller.state);
+        let _ = propose(&mut controller.feeds.policy_bans, &mut controller.state);
         Ok(controller)
     }
 

@@ -11,10 +11,10 @@ pub mod challenge;
 pub mod cluster;
 pub mod connection;
 pub mod crowdsec;
-pub mod detected;
 pub mod expiry;
 pub mod list_files;
 pub mod pass_all;
+pub mod policy_bans;
 pub mod trials;
 pub mod upstream;
 pub mod verified;
@@ -30,8 +30,8 @@ use ratelimit_core::{
 
 use self::{
     adopted::Adopted, attacks::Attacks, challenge::Challenge, cluster::Membership,
-    crowdsec::CrowdsecFeed, detected::Detections, expiry::Ended, pass_all::PassAll, trials::Trials,
-    upstream::UpstreamFeed, verified::VerifiedSources,
+    crowdsec::CrowdsecFeed, expiry::Ended, pass_all::PassAll, policy_bans::PolicyBans,
+    trials::Trials, upstream::UpstreamFeed, verified::VerifiedSources,
 };
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
 use crate::{clock, keys::Keys};
@@ -67,7 +67,7 @@ pub struct Feeds {
     pub crowdsec: CrowdsecFeed,
     pub cluster: Membership,
     pub attacks: Attacks,
-    pub detections: Detections,
+    pub policy_bans: PolicyBans,
     pub expiry: Ended,
     pub adopted: Adopted,
     pub challenge: Challenge,
@@ -85,7 +85,7 @@ impl Feeds {
             crowdsec: CrowdsecFeed::new(config.crowdsec.clone()),
             cluster: Membership::new(config, keys),
             attacks: Attacks::default(),
-            detections: Detections::default(),
+            policy_bans: PolicyBans::default(),
             expiry: Ended::default(),
             adopted: Adopted::default(),
             challenge: Challenge::default(),
@@ -98,7 +98,7 @@ impl Feeds {
     pub fn tick(&mut self, state: &mut State) {
         self.adopted.is_over = self.is_reported_again(state);
         let _ = propose(&mut self.pass_all, state);
-        let _ = propose(&mut self.detections, state);
+        let _ = propose(&mut self.policy_bans, state);
         let _ = propose(&mut self.expiry, state);
         let _ = propose(&mut self.adopted, state);
         self.verified.look(state);

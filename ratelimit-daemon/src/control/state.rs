@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::{Detected, Evidence, Instant};
+use ratelimit_common::{Evidence, Instant, PolicyBan};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused, What},
     compile::{self, carried::Scopes},
@@ -556,11 +556,14 @@ impl State {
     }
 
     /// Removes adopted bans from the program's own map.
-    pub(super) fn forget_detected(&mut self, bans: &[(IpAddr, Detected)]) -> datapath::Result<()> {
+    pub(super) fn forget_policy_bans(
+        &mut self,
+        bans: &[(IpAddr, PolicyBan)],
+    ) -> datapath::Result<()> {
         if bans.is_empty() {
             return Ok(());
         }
-        self.enforcer.detections().forget_detected(bans)
+        self.enforcer.policy_bans().forget_policy_bans(bans)
     }
 
     fn forget_removed(&mut self, edits: &[Edit]) {
@@ -617,7 +620,7 @@ impl State {
     /// Takes a ban or limit from the budget of this minute, if one is left. Sampled sources may be
     /// forged, because samples show packets without a connection.
     pub(super) fn may_answer(&self) -> bool {
-        let budgets = compile::detection_limit(&self.intent.config);
+        let budgets = compile::ban_budgets(&self.intent.config);
         let datapath = self.enforcer.datapath();
         let answer = datapath.take_ban(budgets, Evidence::Forgeable, clock::now());
         answer.unwrap_or_else(|error| {

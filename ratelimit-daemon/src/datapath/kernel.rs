@@ -28,6 +28,7 @@ use ratelimit_core::{
     api::MapStatus, class_tables::ClassTables, compile::Switched, config::Interface,
     ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
 };
+use ratelimit_interface as interface;
 use tracing::warn;
 
 use self::attachments::{Age, OwnProgram, Port, unwanted};
@@ -38,7 +39,6 @@ use super::{
     compact::CompactTable,
     count,
     cpu_counters::CpuCounters,
-    detected_maps::{self, DetectedMaps},
     entry_counter_maps::EntryCounterMaps,
     family_maps::{FamilyMaps, LISTS},
     grace_period,
@@ -46,11 +46,10 @@ use super::{
     lru::Replaced,
     map_errors::{failed, unreadable, unwritable},
     maps::{Elements, Maps},
+    policy_ban_maps::{self, PolicyBanMaps},
     prefix_filter_map::PrefixFilter,
     source_maps::{INSERTED, SourceMaps, inserted_index},
 };
-use ratelimit_interface as interface;
-
 use crate::{
     loader::{Loader, MapPlan, Pinned, PinnedLink, Sizes},
     recording::CaptureMaps,
@@ -85,7 +84,7 @@ pub struct Kernel {
     replaced: Option<Replaced>,
     /// Whether running programs have shorter records or logs than the tables.
     is_outgrown: bool,
-    pub(super) detected: DetectedMaps,
+    pub(super) policy_bans: PolicyBanMaps,
     new_sources: Elements<ByGeneration<Budget>>,
     tunnels: Elements<ByGeneration<Tunnels>>,
     new_sources_taken: Elements<Taken>,
@@ -186,7 +185,7 @@ impl Kernel {
     }
 
     fn from_maps(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
-        let on_demand = LISTS.into_iter().chain(detected_maps::BANS);
+        let on_demand = LISTS.into_iter().chain(policy_ban_maps::BANS);
         let on_demand = on_demand
             .map(|name| Ok((name, maps.descriptor(name)?)))
             .collect::<anyhow::Result<_>>()?;
@@ -201,7 +200,7 @@ impl Kernel {
             classes: maps.elements("EXCLUDED_CLASSES")?,
             aggregates: maps.elements("AGGREGATES")?,
             node: maps.elements("NODE")?,
-            detected: DetectedMaps::new(maps)?,
+            policy_bans: PolicyBanMaps::new(maps)?,
             new_sources: maps.elements("NEW_SOURCES")?,
             tunnels: maps.elements("TUNNELS")?,
             new_sources_taken: maps.elements("NEW_SOURCES_TAKEN")?,

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 
 use ratelimit_common::{
     Family,
-    detected::Filter,
     lease::{Demand, Lease, filter_of},
     source::LogKey,
+    source_filter::Filter,
 };
 
 use super::{

@@ -12,21 +12,22 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Evidence, Family, Instant, Ipv4, Limit, PassReason,
-    Policy, Record, Refusals, Settings, Verdict,
+    Address, BanBudgets, ClassSet, Evidence, Family, Instant, Ipv4, Limit, PassReason, Policy,
+    PolicyBan, Record, Refusals, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
     challenge::{self, Verified},
     compact::Region,
-    detected::{BanResult, Filter, Tally},
     features::Features,
     generation::ByGeneration,
     layout::Counter,
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
     new_sources::Taken,
+    policy_ban::{BanResult, Tally},
     source::LogKey,
+    source_filter::Filter,
 };
 use ratelimit_core::{
     api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, compile::Switched,
@@ -35,8 +36,8 @@ use ratelimit_core::{
 use ratelimit_interface::{InterfaceState, XdpMode};
 
 use super::{
-    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables,
-    EntryByGeneration, EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyTables, Result,
+    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, EntryByGeneration,
+    EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyBanTables, PolicyTables, Result,
     ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
 };
 use crate::{
@@ -79,15 +80,15 @@ pub struct Memory {
     /// Refusals by limits that many sources share, by scope.
     pub shared_refusals: BTreeMap<(IpAddr, u32), Refusals>,
     /// Sources banned by policies.
-    pub detected: BTreeMap<IpAddr, Detected>,
+    pub policy_bans: BTreeMap<IpAddr, PolicyBan>,
     /// A source that a policy bans right after the bans were read.
-    pub detected_next: Option<(IpAddr, Detected)>,
+    pub policy_ban_next: Option<(IpAddr, PolicyBan)>,
     /// The end of pass-all.
     pub pass_all_until: Instant,
     /// The budgets for bans by policies.
-    pub detection_limit: BanBudgets,
+    pub ban_budgets: BanBudgets,
     /// The bans of a minute.
-    pub detection_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
+    pub ban_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
     /// Whether the program was attached.
     pub runs: bool,
     /// The features of the program.
@@ -509,49 +510,46 @@ impl EntryCounterTables for Shared {
     }
 }
 
-impl DetectionTables for Shared {
+impl PolicyBanTables for Shared {
     fn strikes(&self, _: IpAddr) -> Result<u64> {
         Ok(0)
     }
 
-    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
-        self.memory().detection_limit = limit;
+    fn set_ban_budgets(&mut self, limit: BanBudgets) -> Result<()> {
+        self.memory().ban_budgets = limit;
         Ok(())
     }
 
-    fn detection_limit(&self) -> Result<BanBudgets> {
-        Ok(self.memory().detection_limit)
+    fn ban_budgets(&self) -> Result<BanBudgets> {
+        Ok(self.memory().ban_budgets)
     }
 
     fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool> {
         let memory = self.memory();
-        let ring = AtomicRing(&memory.detection_rings[evidence as usize]);
+        let ring = AtomicRing(&memory.ban_rings[evidence as usize]);
         Ok(budgets.of(evidence).take(&ring, now))
     }
 
-    fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {
-        Ok(self.memory().detected.get(&source).copied())
+    fn policy_ban(&self, source: IpAddr) -> Result<Option<PolicyBan>> {
+        Ok(self.memory().policy_bans.get(&source).copied())
     }
 
-    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>> {
+    fn policy_bans(&self) -> Result<Vec<(IpAddr, PolicyBan)>> {
         let mut memory = self.memory();
-        let all = memory.detected.iter();
+        let all = memory.policy_bans.iter();
         let all = all.map(|(source, ban)| (*source, *ban)).collect();
-        if let Some((source, ban)) = memory.detected_next.take() {
-            memory.detected.insert(source, ban);
-            memory.tally.detections[BanResult::Banned as usize] += 1;
+        if let Some((source, ban)) = memory.policy_ban_next.take() {
+            memory.policy_bans.insert(source, ban);
+            memory.tally.results[BanResult::Banned as usize] += 1;
         }
         Ok(all)
     }
 
-    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<()> {
-        let detected = &mut self.memory().detected;
+    fn forget_policy_bans(&mut self, taken: &[(IpAddr, PolicyBan)]) -> Result<()> {
+        let bans = &mut self.memory().policy_bans;
         for (source, ban) in taken {
-            if detected
-                .get(source)
-                .is_some_and(|found| !found.follows(ban))
-            {
-                detected.remove(source);
+            if bans.get(source).is_some_and(|found| !found.follows(ban)) {
+                bans.remove(source);
             }
         }
         Ok(())

@@ -4,16 +4,17 @@
 use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Evidence, Instant, Limit, Policy, Record, Refusals, Settings,
+    BanBudgets, ClassSet, Evidence, Instant, Limit, Policy, PolicyBan, Record, Refusals, Settings,
     challenge::{self, Verified},
     compact::Region,
-    detected::{Filter, Tally},
     features::Features,
     generation::ByGeneration,
     layout::{Counter, POLICIES_MAX},
     lease::{Demand, Lease},
     new_sources::Taken,
+    policy_ban::Tally,
     source::LogKey,
+    source_filter::Filter,
 };
 use ratelimit_core::{
     class_tables::ClassTables, compile::Switched, config::Interface, ip_family::IpFamily,
@@ -190,29 +191,29 @@ pub trait ChallengeTables {
 }
 
 /// Bans by policies in the kernel, and their budgets.
-pub trait DetectionTables {
+pub trait PolicyBanTables {
     /// Returns the strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
     fn strikes(&self, source: IpAddr) -> Result<u64>;
 
     /// Sets the budgets for bans by policies per minute.
-    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()>;
+    fn set_ban_budgets(&mut self, limit: BanBudgets) -> Result<()>;
 
     /// Returns the budgets for bans by policies per minute.
-    fn detection_limit(&self) -> Result<BanBudgets>;
+    fn ban_budgets(&self) -> Result<BanBudgets>;
 
     /// Takes a ban for the daemon from the budget of this minute, which it shares with policies.
     /// Returns whether one was left.
     fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool>;
 
     /// Returns a policy's ban of a source that was not adopted yet.
-    fn detected(&self, source: IpAddr) -> Result<Option<Detected>>;
+    fn policy_ban(&self, source: IpAddr) -> Result<Option<PolicyBan>>;
 
     /// Returns all bans that were not adopted yet.
-    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>>;
+    fn policy_bans(&self) -> Result<Vec<(IpAddr, PolicyBan)>>;
 
     /// Removes adopted bans, except those that the program has replaced since they were read.
     /// Missing bans are not an error.
-    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<()>;
+    fn forget_policy_bans(&mut self, taken: &[(IpAddr, PolicyBan)]) -> Result<()>;
 
     /// Returns the results of bans by policies, summed over all CPUs.
     fn tally(&self) -> Result<Tally>;

@@ -1,7 +1,7 @@
-//! Whether a ban may be, asked in one place for all that ban: people, detection, lists, other
-//! nodes, `CrowdSec`.
+//! Whether a ban may be, asked in one place for all that ban: people, policies, detection, lists,
+//! other nodes, `CrowdSec`.
 //!
-//! | | operator | detection | list | other nodes, CrowdSec |
+//! | | operator | automatic | list | other nodes, CrowdSec |
 //! |---|---|---|---|---|
 //! | everything (/0) | never | never | never | never |
 //! | wider than /8 or, of IPv6, /19 | forced | never | forced | never |
@@ -24,8 +24,8 @@ pub enum Requester {
         /// Whether they insist.
         forced: bool,
     },
-    /// The strikes of a source, or what the daemon saw.
-    Detection,
+    /// A ban rule of a policy, or detection.
+    Automatic,
     /// A list, with or without `force = true`.
     List {
         /// Whether they insist.
@@ -64,11 +64,11 @@ impl Protected {
             .hint(hint)
             .code(Code::TooWide)
         };
-        let widest = widest_by_detection(family);
-        if requester == Requester::Detection && prefix.len() < widest {
+        let widest = widest_automatic(family);
+        if requester == Requester::Automatic && prefix.len() < widest {
             return Err(wide(
                 widest,
-                "detection bans",
+                "is banned automatically",
                 "ban it yourself: `rlctl ban`",
             ));
         }
@@ -96,8 +96,8 @@ const fn widest_unforced(family: IpFamily) -> u8 {
     }
 }
 
-/// The widest prefix that detection bans.
-pub const fn widest_by_detection(family: IpFamily) -> u8 {
+/// The widest prefix that is banned automatically.
+pub const fn widest_automatic(family: IpFamily) -> u8 {
     match family {
         IpFamily::V4 => 24,
         IpFamily::V6 => 48,

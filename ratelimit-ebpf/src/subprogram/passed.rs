@@ -26,10 +26,10 @@ use ratelimit_common::{
 use super::Packet;
 use crate::{
     compact::MapSet,
-    detected::BanRing,
     limit_words::LogBits,
     map_words::{MapWord, RecordWords},
     maps::BanWords,
+    policy_ban::BanRing,
     strikes::StrikeBits,
 };
 

@@ -24,15 +24,15 @@ use crate::{
 #[command(after_help = "\
 Examples:
   rlctl list bans
-  rlctl list bans --within 203.0.113.0/24 --origin detected
+  rlctl list bans --within 203.0.113.0/24 --origin automatic
   rlctl list bans --reason-contains flood --ending 10m
   rlctl list limits --json | jq '.[].name'
   rlctl list bans --json | jq 'sort_by(-.packets)[:10]'
 
 Without a filter each list is one line; `--within` and `--origin list` show its entries. With \
---json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never \
-ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the \
-configuration.
+--json, lists are in `rlctl list lists --json`. Policies, detection, lists, CrowdSec and other \
+nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in \
+`[protected]` of the configuration.
 
 PACKETS and BYTES count what matched the entry; `-` means not counted.")]
 pub struct ListArguments {

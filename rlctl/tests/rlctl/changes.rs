@@ -210,7 +210,7 @@ fn unban_names_the_bans_of_wider_prefixes() {
         origin,
     };
     let wider = vec![
-        held("192.0.2.0/24", Origin::Detected),
+        held("192.0.2.0/24", Origin::Automatic),
         held("192.0.0.0/16", Origin::list("drop")),
     ];
     check(
@@ -222,7 +222,7 @@ fn unban_names_the_bans_of_wider_prefixes() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
             stdout: "unbanned 192.0.2.1",
-            stderr: "note: 192.0.2.1 stays banned by the ban of 192.0.2.0/24 (detected) and the \
+            stderr: "note: 192.0.2.1 stays banned by the ban of 192.0.2.0/24 (automatic) and the \
                      list drop",
             code: 0,
         },
@@ -236,7 +236,7 @@ fn unban_names_the_bans_of_wider_prefixes() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\n\
+            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (automatic)\n\
                      hint: to let it pass: rlctl allow add 192.0.2.1",
             code: 1,
         },

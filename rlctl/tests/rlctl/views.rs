@@ -58,7 +58,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         new_sources: None,
         challenge: None,
         bans: 1,
-        detected_bans: 0,
+        automatic_bans: 0,
         detection: None,
         attacks: vec![],
         allows: 3,

@@ -199,9 +199,9 @@ fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_
     let policy = Policy::new(&[limit(1, Unit::Packets, second * 60)], 0, false).unwrap();
     let many = NonZeroU32::new(1_000).unwrap();
     let scene = |challenge| Scene {
-        settings: Settings::default().with_detection().with_challenge(true),
+        settings: Settings::default().with_policy_bans().with_challenge(true),
         policies: vec![policy.with_ban(rule.unwrap().including_forgeable())],
-        detection_limit: BanBudgets {
+        ban_budgets: BanBudgets {
             established: BanBudget::per_minute(many),
             forgeable: BanBudget::per_minute(many),
         },

@@ -48,6 +48,9 @@ limits = [{ packets = 100, per = "1s", scope = "cluster", share = "equal" }]
 [history]
 keep = "7d"
 
+[upstream]
+origins = ["manual", "detected"]
+
 [cluster]
 url = "redis://store"
 node = "a"
@@ -64,7 +67,7 @@ fn each_old_name_means_what_the_new_one_does() {
         ..load_text(text)
     });
     assert_eq!(old, present);
-    assert_eq!(renamed.len(), 11, "{renamed:?}");
+    assert_eq!(renamed.len(), 12, "{renamed:?}");
     let (answer, _directory) = inspect_files(&[("config.toml", &new)]);
     let warnings = answer.unwrap().1;
     assert!(
@@ -83,6 +86,7 @@ fn an_upgrade_changes_the_old_names_and_nothing_else() {
         .replace("\"inner\" =", "tunnels =")
         .replace("answers =", "answers_per_second =")
         .replace("unverified", "forgeable")
+        .replace("\"detected\"", "\"automatic\"")
         .replace("way =", "method =")
         .replace(
             "scope = \"cluster\", share =",

@@ -167,8 +167,8 @@ impl Command for Unban {
         let Self(request, author) = self;
         let author = &*author;
         // Adopt recent bans of the kernel first, so that they end too.
-        controller.feeds.detections.force_check();
-        propose(&mut controller.feeds.detections, &mut controller.state)?;
+        controller.feeds.policy_bans.force_check();
+        propose(&mut controller.feeds.policy_bans, &mut controller.state)?;
         let prefixes = named(
             &controller.state,
             &request.prefixes,
@@ -251,8 +251,8 @@ impl Command for UnbanMatching {
             return Err(Refused::because("an empty filter matches every ban")
                 .hint("to remove all bans: --all"));
         }
-        controller.feeds.detections.force_check();
-        propose(&mut controller.feeds.detections, &mut controller.state)?;
+        controller.feeds.policy_bans.force_check();
+        propose(&mut controller.feeds.policy_bans, &mut controller.state)?;
         let now = clock::wall();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {

@@ -46,7 +46,7 @@ impl Command for TakeEvents {
                 .record(at, What::Drop(dropped));
         }
         if has_bans {
-            let _ = propose(&mut controller.feeds.detections, &mut controller.state);
+            let _ = propose(&mut controller.feeds.policy_bans, &mut controller.state);
         }
     }
 }

@@ -32,7 +32,7 @@ pub fn replace(
     is_wanted_on: bool,
 ) -> Result<Vec<String>, Refused> {
     // Adopt bans made so far first: bans of a dry run do not outlive it.
-    let _ = propose(&mut controller.feeds.detections, &mut controller.state);
+    let _ = propose(&mut controller.feeds.policy_bans, &mut controller.state);
     let (before, clock) = (
         controller.state.intent.config.clone(),
         controller.state.clock(),

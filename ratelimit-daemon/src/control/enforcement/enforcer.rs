@@ -22,7 +22,7 @@ use super::prefix_filters::PrefixFilterCounts;
 use crate::{
     control::reports::progress::Progress,
     datapath::{
-        self, Attachments, Datapath, DatapathError, DetectionTables, EntryByGeneration,
+        self, Attachments, Datapath, DatapathError, EntryByGeneration, PolicyBanTables,
         ScanPosition,
     },
 };
@@ -179,7 +179,7 @@ impl Enforcer {
             retired,
             classes,
             pass_all_until: self.datapath.pass_all_until()?,
-            detection_limit: self.datapath.detection_limit()?,
+            ban_budgets: self.datapath.ban_budgets()?,
             switched: self.datapath.switched()?.of(generation).clone(),
             // The generation is compared separately.
             settings: settings.in_generation(Generation::First),
@@ -333,7 +333,7 @@ impl Enforcer {
         &mut *self.datapath
     }
 
-    pub fn detections(&mut self) -> &mut dyn DetectionTables {
+    pub fn policy_bans(&mut self) -> &mut dyn PolicyBanTables {
         &mut *self.datapath
     }
 
@@ -352,7 +352,7 @@ impl Enforcer {
         self.keep_retired(&wanted)?;
         let moved = self.add_policies(&wanted.policies)?;
         self.change_pass_all_until(wanted.pass_all_until)?;
-        self.change_detection_limit(wanted.detection_limit)?;
+        self.change_ban_budgets(wanted.ban_budgets)?;
         if !moved.is_empty() || self.needs_atomic_change(&changes, &wanted) {
             self.cross(changes, Some(&wanted), &moved)?;
         } else {
@@ -599,10 +599,10 @@ impl Enforcer {
         Ok(())
     }
 
-    fn change_detection_limit(&mut self, limit: BanBudgets) -> datapath::Result<()> {
-        if limit != self.held.detection_limit {
-            self.datapath.set_detection_limit(limit)?;
-            self.held.detection_limit = limit;
+    fn change_ban_budgets(&mut self, limit: BanBudgets) -> datapath::Result<()> {
+        if limit != self.held.ban_budgets {
+            self.datapath.set_ban_budgets(limit)?;
+            self.held.ban_budgets = limit;
         }
         Ok(())
     }

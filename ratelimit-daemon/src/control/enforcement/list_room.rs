@@ -1,8 +1,9 @@
-//! Room in the kernel's lists. A tenth is reserved for changes at runtime, and a new automatic ban
-//! can evict another.
+//! Room in the kernel's lists. A tenth is reserved for changes at runtime, and a new ban can evict
+//! another one.
 //!
-//! The automatic ban (of detection, `CrowdSec` or another node) that ends first is evicted, never a
-//! manual ban or one of a list. If that does not make enough room, the whole change is refused.
+//! Of the bans that no operator requested (of policies, detection, other programs, `CrowdSec` and
+//! other nodes), the one that ends first is evicted, never a manual ban or one of a list. If that
+//! does not make enough room, the whole change is refused.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ const NEARLY_FULL: u64 = 80;
 pub struct Filling {
     /// Whether the list of a family is nearly full, IPv4 and IPv6.
     pub nearly_full: [bool; 2],
-    /// The number of automatic bans evicted for new ones.
+    /// The number of bans evicted for new ones.
     pub evicted: u64,
 }
 
@@ -38,7 +39,7 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Returns the edits that make room for `edits`: ends of automatic bans.
+    /// Returns the edits that make room for `edits`: ends of bans that may be evicted.
     pub fn make_for(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
         let coming = edits.iter().filter(|edit| edit.adds());
@@ -91,7 +92,7 @@ impl Room<'_> {
             }
         };
         let edited: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
-        let ends = self.intent.automatic_only(family, &edited);
+        let ends = self.intent.evictable_only(family, &edited);
         let count = usize::try_from(over).unwrap_or(usize::MAX);
         let ends: Vec<Edit> = ends.take(count).collect();
         if ends.len() < count {
@@ -127,7 +128,10 @@ impl Filling {
     pub fn note_evicted(&mut self, count: usize) {
         if count > 0 {
             self.evicted += count as u64;
-            info!(count, "the ban list is full: evicted automatic bans");
+            info!(
+                count,
+                "the ban list is full: evicted the bans that end first"
+            );
         }
     }
 

@@ -15,7 +15,7 @@ use ratelimit_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::{Feed, challenge, detected};
+use super::{Feed, challenge, policy_bans};
 use crate::{
     clock,
     control::{reports::journal::Journal, state::State},
@@ -161,12 +161,12 @@ impl Attacks {
                         reason: Some(kind.label().into()),
                         author: "detection".into(),
                     };
-                    Edit::Ban(source, Origin::Detected, Some(row))
+                    Edit::Ban(source, Origin::Automatic, Some(row))
                 }
             };
             if answered.contains(&source)
                 || state.intent.banned_until(source).is_some()
-                || detected::is_exempt(state, source)
+                || policy_bans::is_exempt(state, source)
                 || is_challenged(state, kind, source)
             {
                 continue;

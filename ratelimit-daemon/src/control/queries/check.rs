@@ -37,7 +37,7 @@ use crate::{
     clock,
     control::{
         controller::Controller,
-        feeds::{challenge, detected::Sentence},
+        feeds::{challenge, policy_bans::Sentence},
         reports::rows::ban,
         state::State,
     },
@@ -187,14 +187,14 @@ fn next(links: &Links, interface: Option<&str>) -> BTreeMap<String, String> {
 /// Returns the ban of a source that only the kernel knows.
 fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
     let datapath = state.enforcer.datapath();
-    let detected = datapath.detected(source.address()).ok().flatten()?;
+    let found = datapath.policy_ban(source.address()).ok().flatten()?;
     let row = EntryRow {
-        until: Instant::from_nanos(detected.until_ns),
-        ..Sentence::new(state, source, &detected).row()
+        until: Instant::from_nanos(found.until_ns),
+        ..Sentence::new(state, source, &found).row()
     };
     Some(ban(
         source,
-        &Origin::Detected,
+        &Origin::Automatic,
         &row,
         EntryCounter::default(),
     ))

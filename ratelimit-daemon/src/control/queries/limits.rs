@@ -45,7 +45,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),
                 origin: match &runtime {
-                    _ if detected => Origin::Detected,
+                    _ if detected => Origin::Automatic,
                     Some(runtime) => Origin::of_author(&runtime.author),
                     None => Origin::Config,
                 },

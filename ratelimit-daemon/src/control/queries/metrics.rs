@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::detected::Tally;
+use ratelimit_common::policy_ban::Tally;
 use ratelimit_core::{
     api::{EntryCounter, Refused, Status, UpstreamRoutes},
     detection::Kind,
@@ -18,7 +18,7 @@ use crate::{
             tick::LookAtLinks,
         },
         enforcement::list_room::Filling,
-        feeds::detected::Detections,
+        feeds::policy_bans::PolicyBans,
         persistence::store::Commits,
         reports::workload::{self, Workload},
         sources::scanner::Sources,
@@ -42,7 +42,7 @@ pub struct Snapshot {
     /// The results of bans by policies.
     pub tally: Tally,
     /// Adopted bans, by policy.
-    pub detections: Detections,
+    pub policy_bans: PolicyBans,
     /// Detected attacks, by kind.
     pub attacks: BTreeMap<Kind, u64>,
     /// Sources with a further limit, by attack.
@@ -127,7 +127,7 @@ pub(crate) fn metrics_snapshot(
             .collect(),
         totals: controller.state.enforcer.datapath().totals()?,
         tally: controller.state.enforcer.datapath().tally()?,
-        detections: controller.feeds.detections.clone(),
+        policy_bans: controller.feeds.policy_bans.clone(),
         attacks: controller.feeds.attacks.found.clone(),
         limited: controller.feeds.attacks.limited.clone(),
         sources,

@@ -4,20 +4,20 @@
 use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Evidence, Family, Flow, Instant, Limit, Policy,
+    Arrival, BanRule, ClassSet, Cursor, Evidence, Family, Flow, Instant, Limit, Policy, PolicyBan,
     Record, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{self, ChallengeState, Message, Verified},
     charge::{Outcome, Refusal, Words},
     class::Property,
     decide,
-    detected::BanResult,
     interface::InterfaceRule,
     layout::POLICIES_MAX,
     lease::{self, node_key},
     list::Listed,
     new_sources::Newcomer,
     node::{PooledLimits, Share},
+    policy_ban::BanResult,
     source::LogKey,
     source_limits,
     store::{InsertError, Store},
@@ -222,11 +222,11 @@ impl Tables for Preview<'_> {
         true
     }
 
-    fn may_detect(&self, _: Evidence, _: Instant) -> bool {
+    fn take_ban(&self, _: Evidence, _: Instant) -> bool {
         false
     }
 
-    fn count_detection(&self, _: BanResult) {}
+    fn count_ban_result(&self, _: BanResult) {}
 
     fn count(&self, _: Family, _: Verdict, _: u32) {}
 }
@@ -257,9 +257,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         entry.map(|entry| entry.at(now)).unwrap_or_default()
     }
 
-    fn detected(&self, source: &A) -> Option<Detected> {
+    fn policy_ban(&self, source: &A) -> Option<PolicyBan> {
         let datapath = self.enforcer.datapath();
-        datapath.detected(source.to_std()).ok().flatten()
+        datapath.policy_ban(source.to_std()).ok().flatten()
     }
 
     fn count_refusal(&self, _: &A, _: Instant) {}
@@ -276,7 +276,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         false
     }
 
-    fn ban(&self, _: &A, _: Detected) -> bool {
+    fn ban(&self, _: &A, _: PolicyBan) -> bool {
         false
     }
 

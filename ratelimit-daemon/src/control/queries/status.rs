@@ -99,7 +99,7 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
         interfaces: controller.interfaces.links.statuses(),
         maps: maps(&controller.state, slots),
         bans: count_bans(&controller.state),
-        detected_bans: controller.state.intent.detected(),
+        automatic_bans: controller.state.intent.automatic_bans(),
         detection: Some(detection(config)),
         attacks: controller.feeds.attacks.views(),
         limited: limited::count(&controller.state),

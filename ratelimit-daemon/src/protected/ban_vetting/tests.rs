@@ -27,25 +27,25 @@ fn what_is_very_wide_is_banned_by_those_who_insist() {
 }
 
 #[test]
-fn detection_bans_small_networks_at_most() {
+fn small_networks_at_most_are_banned_automatically() {
     for prefix in [
         "64.0.0.0/24",
         "64.0.0.1",
         "2001:db8:5::/48",
         "2001:db8:5::/64",
     ] {
-        check(prefix, Requester::Detection, Ok(()));
+        check(prefix, Requester::Automatic, Ok(()));
     }
     check(
         "64.0.0.0/23",
-        Requester::Detection,
-        Err("wider than /24, the widest that detection bans"),
+        Requester::Automatic,
+        Err("wider than /24, the widest that is banned automatically"),
     );
-    check("2001:db8::/47", Requester::Detection, Err("wider than /48"));
+    check("2001:db8::/47", Requester::Automatic, Err("wider than /48"));
 }
 
 #[test]
-fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
+fn what_is_protected_stops_people_and_automatic_bans_and_is_cut_out_of_lists() {
     for prefix in ["192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/64"] {
         check(
             prefix,
@@ -54,7 +54,7 @@ fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
         );
         check(
             prefix,
-            Requester::Detection,
+            Requester::Automatic,
             Err("the default gateway of eth0"),
         );
         check(prefix, Requester::Operator { forced: true }, Ok(()));
@@ -62,13 +62,13 @@ fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
         check(prefix, Requester::Other, Ok(()));
     }
     check("192.0.2.2", Requester::Operator { forced: false }, Ok(()));
-    check("2001:db8:0:1::/64", Requester::Detection, Ok(()));
+    check("2001:db8:0:1::/64", Requester::Automatic, Ok(()));
 }
 
 const REQUESTERS: [Requester; 6] = [
     Requester::Operator { forced: false },
     Requester::Operator { forced: true },
-    Requester::Detection,
+    Requester::Automatic,
     Requester::List { forced: false },
     Requester::List { forced: true },
     Requester::Other,

@@ -61,7 +61,7 @@ fn a_source_is_banned_where_the_rule_says_so() {
     let ban = &lab.listed_bans()[0];
     assert_eq!(
         (ban.origin.clone(), ban.reason.as_deref()),
-        (Origin::Detected, Some("heavy-hitter"))
+        (Origin::Automatic, Some("heavy-hitter"))
     );
 }
 
@@ -150,7 +150,7 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
 fn policies_and_attacks_share_the_bans_of_a_minute() {
     let mut config = answering(Answer::Ban);
     config.forgeable_per_minute = NonZeroU32::new(3).unwrap();
-    config.default_policy.ban = detections::banning().default_policy.ban;
+    config.default_policy.ban = policy_bans::banning().default_policy.ban;
     let mut lab = Lab::new(config);
     // The kernel bans, and the daemon does not know of it.
     assert!(lab.take_ban(Evidence::Forgeable));
@@ -362,13 +362,13 @@ fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.blame(&["192.0.2.1", "192.0.2.2"]);
     let views = queries::limits(&lab.state);
-    let detected: Vec<_> = views
+    let limited: Vec<_> = views
         .iter()
-        .filter(|view| view.origin == Origin::Detected)
+        .filter(|view| view.origin == Origin::Automatic)
         .collect();
-    assert_eq!(detected.len(), 1);
-    assert_eq!(detected[0].name, "[detected] default + 5 packets per 1s");
-    assert_eq!(detected[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
+    assert_eq!(limited.len(), 1);
+    assert_eq!(limited[0].name, "[detected] default + 5 packets per 1s");
+    assert_eq!(limited[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
 }
 
 /// The store is what it is while a limit comes, the configuration and the daemon change, and it
@@ -414,7 +414,7 @@ fn a_policy_with_as_many_limits_as_may_be_has_room_for_a_further_one() {
 #[test]
 fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
     let mut config = answering(Answer::Limit);
-    config.default_policy.ban = detections::banning().default_policy.ban;
+    config.default_policy.ban = policy_bans::banning().default_policy.ban;
     let mut lab = Lab::new(config);
     lab.blame(&["192.0.2.1"]);
     let (_, named) = lab
@@ -455,8 +455,8 @@ impl Lab {
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
     fn take_ban(&self, evidence: Evidence) -> bool {
         let memory = self.memory();
-        let slots = AtomicRing(&memory.detection_rings[evidence as usize]);
-        let budget = memory.detection_limit.of(evidence);
+        let slots = AtomicRing(&memory.ban_rings[evidence as usize]);
+        let budget = memory.ban_budgets.of(evidence);
         budget.take(&slots, clock::now())
     }
 }

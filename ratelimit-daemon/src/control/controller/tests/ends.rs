@@ -347,7 +347,7 @@ proptest! {
 fn edit(kind: u8, place: Prefix, until: Option<Instant>) -> Edit {
     match kind {
         0 => Edit::Ban(place, Origin::Manual, until.map(entry)),
-        1 => Edit::Ban(place, Origin::Detected, until.map(entry)),
+        1 => Edit::Ban(place, Origin::Automatic, until.map(entry)),
         2 => Edit::Allow(place, until.map(entry)),
         3 => Edit::Limits(Target::Sources(place), until.map(limit_row)),
         _ => Edit::Limits(Target::Default, until.map(limit_row)),

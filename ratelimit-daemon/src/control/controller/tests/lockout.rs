@@ -53,7 +53,7 @@ fn lock_out(step: usize) -> u32 {
             for requester in [
                 Requester::Operator { forced: false },
                 Requester::Operator { forced: true },
-                Requester::Detection,
+                Requester::Automatic,
                 Requester::List { forced: false },
                 Requester::List { forced: true },
                 Requester::Other,
@@ -93,7 +93,7 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     .unwrap();
     assert_eq!(lab.action(own), "pass");
     assert_eq!(lab.action(address("203.0.113.200")), "drop");
-    assert!(ban(&mut lab, prefix("203.0.113.9"), Requester::Detection).is_err());
+    assert!(ban(&mut lab, prefix("203.0.113.9"), Requester::Automatic).is_err());
     lab.replace_config(config()).unwrap();
     assert_eq!(lab.action(own), "drop");
 }
@@ -127,7 +127,7 @@ fn expected(requester: Requester, address: &str, length: u8) -> Effect {
     match requester {
         _ if length == 0 => Effect::Refused,
         Requester::Operator { forced: true } => Effect::Holds,
-        Requester::Operator { forced: false } | Requester::Detection => Effect::Refused,
+        Requester::Operator { forced: false } | Requester::Automatic => Effect::Refused,
         Requester::List { forced: true } => Effect::Exemptions,
         Requester::List { forced: false } | Requester::Other => {
             if length < widest {
@@ -177,7 +177,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refuse
             };
             return lab.controller.ban(request, "root").map(drop);
         }
-        Requester::Detection => Origin::Detected,
+        Requester::Automatic => Origin::Automatic,
         Requester::List { .. } => Origin::list("field"),
         Requester::Other => Origin::cluster("edge-2"),
     };

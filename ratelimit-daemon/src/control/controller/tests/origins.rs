@@ -13,7 +13,7 @@ fn the_longest_ban_of_a_prefix_is_enforced_whoever_it_is_of() {
         clock::after(Duration::from_hours(1)),
     );
     lab.edit(&[
-        ban("192.0.2.1", Origin::Detected, short),
+        ban("192.0.2.1", Origin::Automatic, short),
         ban("192.0.2.1", Origin::Crowdsec, long),
         ban("192.0.2.1", Origin::list("a"), short),
     ]);
@@ -30,7 +30,7 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     let later = clock::after(Duration::from_mins(1));
     lab.edit(&[
-        ban("192.0.2.1", Origin::Detected, later),
+        ban("192.0.2.1", Origin::Automatic, later),
         ban("192.0.2.1", Origin::cluster("edge-2"), later),
         ban("192.0.2.1", Origin::list("spamhaus"), later),
         ban("192.0.2.2", Origin::list("spamhaus"), later),
@@ -62,7 +62,7 @@ fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
     lab.ban(&["192.0.2.0/24", "198.51.100.0/24"], None).unwrap();
     lab.ban(&["192.0.2.1", "198.51.100.1", "192.0.2.10"], None)
         .unwrap();
-    lab.edit(&[ban("192.0.0.0/16", Origin::Detected, later)]);
+    lab.edit(&[ban("192.0.0.0/16", Origin::Automatic, later)]);
     let named = ["192.0.2.1", "198.51.100.0/24", "198.51.100.1", "192.0.2.10"];
     let changed = lab.unban(&named).unwrap();
     let held = |banned: &str, origin| RemainingBan {
@@ -72,7 +72,7 @@ fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
     };
     // Bans that end together are not in force, nor is any ban of an allowed prefix.
     let expected = [
-        held("192.0.0.0/16", Origin::Detected),
+        held("192.0.0.0/16", Origin::Automatic),
         held("192.0.2.0/24", Origin::Manual),
     ];
     assert_eq!((changed.removed, &changed.held[..]), (4, &expected[..]));
@@ -84,7 +84,7 @@ fn bans_of_one_origin_end_without_those_of_another() {
     let mut lab = Lab::new(config());
     let soon = clock::after(Duration::from_millis(5));
     lab.edit(&[
-        ban("192.0.2.1", Origin::Detected, soon),
+        ban("192.0.2.1", Origin::Automatic, soon),
         ban("192.0.2.1", Origin::Manual, FOREVER),
     ]);
     thread::sleep(Duration::from_millis(10));

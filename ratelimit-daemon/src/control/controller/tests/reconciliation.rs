@@ -6,7 +6,6 @@ use ratelimit_common::{
     BanBudgets, Policy, Settings, generation::ByGeneration, layout::POLICIES_MAX,
     new_sources::Budget,
 };
-
 use ratelimit_core::compile::Switched;
 
 use super::*;
@@ -76,7 +75,7 @@ fn settings_that_somebody_changed_are_put_right() {
 #[test]
 fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
-        memory.detection_limit = BanBudgets::default();
+        memory.ban_budgets = BanBudgets::default();
         let budget = Budget::new(7.try_into().unwrap(), Duration::from_secs(1), 1).unwrap();
         memory.switched = memory.switched.map(|tables| Switched {
             new_sources: budget,
@@ -243,7 +242,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
             entries,
             policies,
             memory.settings.in_generation(Generation::First),
-            (memory.detection_limit, memory.switched.clone()),
+            (memory.ban_budgets, memory.switched.clone()),
             prefix_filters,
         )
     };

@@ -14,7 +14,7 @@ use crate::{clock, datapath::Write};
 #[test]
 fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
     let mut lab = full_of(&[
-        (Origin::Detected, 50),
+        (Origin::Automatic, 50),
         (Origin::Crowdsec, 30),
         (Origin::cluster("edge-2"), 40),
         (Origin::Manual, 10),
@@ -30,7 +30,7 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
 
 #[test]
 fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
-    let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
+    let mut lab = full_of(&[(Origin::Automatic, 50), (Origin::Manual, 30)]);
     // 18 of 20 entries are for all bans: 2 are left.
     for number in 1..=2 {
         lab.ban(&[&format!("198.51.100.{number}")], None).unwrap();
@@ -72,7 +72,7 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
 
 #[test]
 fn a_list_counts_with_each_of_its_entries() {
-    let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
+    let mut lab = full_of(&[(Origin::Automatic, 50), (Origin::Manual, 30)]);
     let two = list(&["198.51.100.1", "198.51.100.2"]);
     let refused = lab.state.apply(&[two], Cause::Origin).unwrap_err();
     assert!(
@@ -160,7 +160,7 @@ fn full_of(bans: &[(Origin, u64)]) -> Lab {
 }
 
 fn automatic(text: &str, minutes: u64) -> Edit {
-    ban(text, Origin::Detected, minutes)
+    ban(text, Origin::Automatic, minutes)
 }
 
 fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {

@@ -102,7 +102,7 @@ impl Controller {
     }
 
     pub(super) fn take_missed(&mut self) {
-        let _ = propose(&mut self.feeds.detections, &mut self.state);
+        let _ = propose(&mut self.feeds.policy_bans, &mut self.state);
     }
 
     pub(super) fn read_lists(&mut self) {

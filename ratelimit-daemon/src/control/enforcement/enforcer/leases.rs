@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use ratelimit_common::{
     Instant, Policy,
-    detected::Filter,
     layout::{LEASED_MAX, LEASES_MAX, POLICIES_MAX},
     lease::Lease,
     source::LogKey,
+    source_filter::Filter,
 };
 use zerocopy::IntoBytes;
 

@@ -145,7 +145,7 @@ impl Enforcer {
             let settings = [
                 self.held.settings != actual.settings,
                 self.held.pass_all_until != actual.pass_all_until,
-                self.held.detection_limit != actual.detection_limit,
+                self.held.ban_budgets != actual.ban_budgets,
                 held.new_sources != found.new_sources,
                 held.tunnels != found.tunnels,
                 held.challenge != found.challenge,

@@ -104,7 +104,7 @@ impl Membership {
             Origin::Config
             | Origin::Manual
             | Origin::Forced
-            | Origin::Detected
+            | Origin::Automatic
             | Origin::List(_)
             | Origin::Program(_)
             | Origin::Crowdsec => None,

@@ -22,7 +22,7 @@ fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     let origins = [
         Origin::Manual,
         Origin::Forced,
-        Origin::Detected,
+        Origin::Automatic,
         Origin::Crowdsec,
     ];
     let mut store = Store::open(directory.path()).unwrap();
@@ -42,6 +42,24 @@ fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     assert_eq!(*store.found(), Found::Sound);
     assert_eq!(store.bans().unwrap().len(), origins.len());
     assert_eq!(store.bans().unwrap().len(), origins.len(), "asked again");
+}
+
+#[test]
+fn an_automatic_ban_keeps_its_row_under_the_name_from_before_1_0() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let write = |store: &mut Store, ban| {
+        let edit = Edit::Ban(prefix("192.0.2.1"), Origin::Automatic, ban);
+        store.transaction(|writer| writer.write(&edit)).unwrap();
+    };
+    write(&mut store, Some(entry(FOREVER)));
+    let origin = store
+        .connection
+        .query_row("SELECT origin FROM ban", [], |row| row.get::<_, String>(0));
+    assert_eq!(origin.unwrap(), "detected");
+    assert_eq!(store.bans().unwrap()[0].1, Origin::Automatic);
+    write(&mut store, None);
+    assert!(store.bans().unwrap().is_empty());
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Writer<'_> {
             Edit::Ban(prefix, origin, Some(ban)) => self.put_ban(*prefix, origin, ban),
             Edit::Ban(prefix, origin, None) => self.run(
                 "DELETE FROM ban WHERE prefix = ?1 AND origin = ?2",
-                params![prefix.to_bytes(), origin.to_string()],
+                params![prefix.to_bytes(), stored(origin)],
             ),
             Edit::Allow(prefix, Some(allow)) => self.put_allow(*prefix, allow),
             Edit::Allow(prefix, None) => self.remove(&ALLOW, *prefix),
@@ -66,7 +66,7 @@ impl Writer<'_> {
 
     fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &EntryRow) -> anyhow::Result<()> {
         let (until, since) = (self.end(ban.until), nanos(ban.since));
-        let (key, origin) = (prefix.to_bytes(), origin.to_string());
+        let (key, origin) = (prefix.to_bytes(), stored(origin));
         self.put(
             &BAN,
             params![key, origin, until, since, ban.reason, ban.author],
@@ -96,6 +96,15 @@ impl Writer<'_> {
     /// Converts an end to the daemon's clock. `None` is forever.
     fn end(&self, until: Instant) -> Option<i64> {
         (until != FOREVER).then(|| self.timekeeper.time(until))
+    }
+}
+
+/// Returns the text of an origin in the database, which keeps the names from before 1.0: it is a
+/// part of the key.
+fn stored(origin: &Origin) -> String {
+    match origin {
+        Origin::Automatic => "detected".to_owned(),
+        origin => origin.to_string(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{Detected, Instant, detected::BanResult};
+use ratelimit_common::{Instant, PolicyBan, policy_ban::BanResult};
 use ratelimit_core::{
     api::{Changed, Refused},
     intent::{Edit, EntryRow, Offence},
@@ -31,7 +31,7 @@ const WOULD_BE_MAX: usize = 4096;
 
 /// The adopted bans.
 #[derive(Clone, Debug, Default)]
-pub struct Detections {
+pub struct PolicyBans {
     /// Adopted bans by policy, since the daemon started.
     pub by_policy: BTreeMap<String, u64>,
     /// The kernel's count of bans at the last look. `None` forces another look.
@@ -50,11 +50,11 @@ struct Due {
     /// The policy of each adopted ban.
     policies: Vec<String>,
     /// All of them, for the kernel to remove.
-    found: Vec<(IpAddr, Detected)>,
+    found: Vec<(IpAddr, PolicyBan)>,
     counted: u64,
 }
 
-impl Detections {
+impl PolicyBans {
     /// Forces a look for bans even if the kernel has counted none.
     pub fn force_check(&mut self) {
         self.counted = None;
@@ -86,11 +86,11 @@ impl Detections {
 
 /// Adopts all bans in the kernel and removes them there, or none. If the kernel has counted no
 /// further ban, nothing is due.
-impl Feed for Detections {
+impl Feed for PolicyBans {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let datapath = state.enforcer.datapath();
         // Read the count first: a ban in between leads to another look.
-        let counted = datapath.tally()?.detections[BanResult::Banned as usize];
+        let counted = datapath.tally()?.results[BanResult::Banned as usize];
         let mut due = Due {
             counted,
             ..Due::default()
@@ -100,7 +100,7 @@ impl Feed for Detections {
             return Ok(Vec::new());
         }
         let mut edits = Vec::new();
-        due.found = datapath.all_detected()?;
+        due.found = datapath.policy_bans()?;
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
@@ -137,7 +137,7 @@ impl Feed for Detections {
                 *self.by_policy.entry(policy).or_default() += 1;
             }
             self.counted = Some(due.counted);
-            state.forget_detected(&due.found)?;
+            state.forget_policy_bans(&due.found)?;
             Ok(changed)
         });
         adopted.inspect_err(|refused| {
@@ -151,10 +151,10 @@ impl Feed for Detections {
     }
 }
 
-/// Returns whether detection may never ban a source: because it is allowed as a whole, or contains
-/// an address that this host needs. All automatic findings are vetted here.
+/// Returns whether a source may never be banned automatically: because it is allowed as a whole, or
+/// contains an address that this host needs. Bans by policies and by detection are vetted here.
 pub fn is_exempt(state: &State, source: Prefix) -> bool {
-    if state.protection.vet(source, Requester::Detection).is_err() {
+    if state.protection.vet(source, Requester::Automatic).is_err() {
         return true;
     }
     source
@@ -162,7 +162,7 @@ pub fn is_exempt(state: &State, source: Prefix) -> bool {
         .any(|prefix| state.intent.is_allowed(prefix))
 }
 
-/// The ban of a source that a policy detected.
+/// The ban of a source by a policy.
 pub struct Sentence {
     since: Instant,
     until: Instant,
@@ -175,7 +175,7 @@ pub struct Sentence {
 
 impl Sentence {
     /// Derives the ban from one of the kernel and the offences of the source.
-    pub fn new(state: &State, source: Prefix, ban: &Detected) -> Self {
+    pub fn new(state: &State, source: Prefix, ban: &PolicyBan) -> Self {
         let found = state.compiled.policies.banning(ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
         let (until, Offence { bans, forget }) =
@@ -207,7 +207,8 @@ impl Sentence {
 
     /// Returns the edits for the ban, unless it has ended, and for the offences.
     fn edits(&self, source: Prefix, now: Instant) -> impl Iterator<Item = Edit> + use<> {
-        let ban = (now < self.until).then(|| Edit::Ban(source, Origin::Detected, Some(self.row())));
+        let ban =
+            (now < self.until).then(|| Edit::Ban(source, Origin::Automatic, Some(self.row())));
         let offence = Offence {
             bans: self.bans,
             forget: self.forget,
@@ -223,25 +224,25 @@ mod tests {
 
     #[test]
     fn a_source_that_a_dry_run_would_ban_is_reported_once_an_hour() {
-        let mut detections = Detections::default();
+        let mut bans = PolicyBans::default();
         let source = "192.0.2.1".parse().unwrap();
-        assert!(detections.is_first_dry_run_report(source));
-        assert!(!detections.is_first_dry_run_report(source));
-        assert!(detections.is_first_dry_run_report("192.0.2.2".parse().unwrap()));
-        let reported = detections.would_be.get_mut(&source).unwrap();
+        assert!(bans.is_first_dry_run_report(source));
+        assert!(!bans.is_first_dry_run_report(source));
+        assert!(bans.is_first_dry_run_report("192.0.2.2".parse().unwrap()));
+        let reported = bans.would_be.get_mut(&source).unwrap();
         // The machine may have booted more recently than that.
         if let Some(before) = reported.checked_sub(WOULD_BE_EVERY) {
             *reported = before;
-            assert!(detections.is_first_dry_run_report(source));
+            assert!(bans.is_first_dry_run_report(source));
         }
     }
 
     #[test]
     fn a_source_whose_bans_are_lifted_is_reported_once() {
-        let mut detections = Detections::default();
+        let mut bans = PolicyBans::default();
         let gateway = "192.0.2.1".parse().unwrap();
-        assert!(detections.is_first_report(gateway));
-        assert!(!detections.is_first_report(gateway));
-        assert!(detections.is_first_report("192.0.2.2".parse().unwrap()));
+        assert!(bans.is_first_report(gateway));
+        assert!(!bans.is_first_report(gateway));
+        assert!(bans.is_first_report("192.0.2.2".parse().unwrap()));
     }
 }

@@ -35,7 +35,7 @@ fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
     let program = Attached::of(&service).unwrap();
     flood(&program.now().unwrap(), SOURCE);
     let found = wait_for_bans(&service, 1);
-    assert_eq!(found[0].origin, Origin::Detected);
+    assert_eq!(found[0].origin, Origin::Automatic);
     let reason = "5 drops by the limits of default, ban 1";
     assert_eq!(found[0].reason.as_deref(), Some(reason));
     let length = found[0].until.unwrap().duration_since(found[0].since);
@@ -100,11 +100,11 @@ fn bans_of_which_no_event_came_are_found() {
             .parse()
             .unwrap()
     };
-    assert!(value("ratelimit_detection_events_lost_total") > 0);
-    assert_eq!(value("ratelimit_detected_bans "), u64::from(SOURCES));
-    let by_policy = "ratelimit_detected_bans_made_total{policy=\"default\"}";
+    assert!(value("ratelimit_policy_ban_events_lost_total") > 0);
+    assert_eq!(value("ratelimit_automatic_bans "), u64::from(SOURCES));
+    let by_policy = "ratelimit_policy_bans_made_total{policy=\"default\"}";
     assert_eq!(value(by_policy), u64::from(SOURCES));
-    let banned = "ratelimit_detections_total{result=\"banned\"}";
+    let banned = "ratelimit_policy_bans_total{result=\"banned\"}";
     assert_eq!(value(banned), u64::from(SOURCES));
 }
 

@@ -1,22 +1,23 @@
-//! Bans that policies make: they lie in maps of their own until user space adopts them.
+//! Bans by policies: they are in maps of their own until user space adopts them.
 
 use ratelimit_common::{
-    Address, AtomicWords, Detected, Evidence, Instant,
+    Address, AtomicWords, Evidence, Instant, PolicyBan,
     ban_budget::{self, SLOTS, Slot},
-    detected::{BanResult, Filter},
     event::BanEvent,
+    policy_ban::BanResult,
+    source_filter::Filter,
 };
 
 use crate::{
     atomic,
     first::first,
     interruption,
-    maps::{BanWords, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FILTERS, FamilyMaps},
+    maps::{BAN_BUDGETS, BAN_RESULTS, BAN_RING, BanWords, EVENTS, FILTERS, FamilyMaps},
 };
 
 /// The ban of a source. The filter keeps all others from being looked for.
 #[inline(always)]
-pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
+pub fn find<A: FamilyMaps>(source: &A) -> Option<PolicyBan> {
     let filter = FILTERS.get(A::FAMILY as u32)?;
     if !filter.contains(source.filter_bit()) {
         return None;
@@ -25,13 +26,13 @@ pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
     // before it is copied: then one packet is judged by that ban. SAFETY: the memory of an element
     // remains one of its map until the end of the RCU section, which outlasts the program, and its
     // words are valid for any bits.
-    unsafe { A::DETECTED.get(source) }.copied()
+    unsafe { A::POLICY_BANS.get(source) }.copied()
 }
 
 /// Bans a source, and notifies user space. `false` if there is no room.
 #[inline(always)]
-pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
-    if A::DETECTED.insert(source, ban, 0).is_err() {
+pub fn ban<A: FamilyMaps>(source: &A, ban: &PolicyBan, interface: u32) -> bool {
+    if A::POLICY_BANS.insert(source, ban, 0).is_err() {
         return false;
     }
     // The ban comes before its bit: user space, which clears bits, looks for bans after it has done
@@ -46,11 +47,11 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
 subprogram! {
     /// Takes one of the bans that there may be of such sources in a minute.
     pub fn take_ban(evidence: Evidence, now: Instant) -> bool {
-        let Some(words) = DETECTION_RING.get_ptr_mut(evidence as u32) else {
+        let Some(words) = BAN_RING.get_ptr_mut(evidence as u32) else {
             return false;
         };
         let ring = BanRing(words);
-        let budget = DETECTION_LIMIT.get().of(evidence);
+        let budget = BAN_BUDGETS.get().of(evidence);
         budget.take_with(&ring, now, |slot| bans_of_minute(ring, slot))
     }
 }
@@ -90,12 +91,12 @@ impl AtomicWords for BanRing {
 }
 
 #[inline(always)]
-pub fn count(detection: BanResult) {
-    if let Some(tally) = first(&DETECTIONS) {
-        // SAFETY: an aligned word of a live map value, which has one for each detection.
+pub fn count(result: BanResult) {
+    if let Some(tally) = first(&BAN_RESULTS) {
+        // SAFETY: an aligned word of a live map value, which has one for each result.
         unsafe {
-            let counts = (&raw mut (*tally).detections).cast::<u64>();
-            interruption::add([(counts.add(detection as usize), 1)]);
+            let counts = (&raw mut (*tally).results).cast::<u64>();
+            interruption::add([(counts.add(result as usize), 1)]);
         }
     }
 }
@@ -114,9 +115,9 @@ pub fn set_bit(filter: *mut Filter, bit: u32) {
 }
 
 #[inline(always)]
-fn report<A: Address>(source: &A, ban: &Detected, interface: u32) {
+fn report<A: Address>(source: &A, ban: &PolicyBan, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
-        if let Some(tally) = first(&DETECTIONS) {
+        if let Some(tally) = first(&BAN_RESULTS) {
             // SAFETY: as above.
             unsafe { interruption::add([(&raw mut (*tally).events_lost, 1)]) };
         }

@@ -1,6 +1,6 @@
 //! Bans that policies made in the kernel, and what happens to them.
 
-use ratelimit_common::{Detected, detected::BanResult};
+use ratelimit_common::{PolicyBan, policy_ban::BanResult};
 use ratelimit_core::ban::{BanSpec, Forgeable};
 
 use super::*;
@@ -11,13 +11,13 @@ const SOURCE: &str = "192.0.2.1";
 #[test]
 fn a_ban_of_a_policy_is_taken_over() {
     let mut lab = Lab::new(banning());
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
     let bans = lab.listed_bans();
     let ban = &bans[0];
-    assert_eq!(ban.origin, Origin::Detected);
+    assert_eq!(ban.origin, Origin::Automatic);
     assert_eq!(&*ban.author, "policy default");
     let reason = "9 drops by the limits of default, ban 1";
     assert_eq!(ban.reason.as_deref(), Some(reason));
@@ -32,9 +32,9 @@ fn of_a_dry_run_no_ban_is_kept() {
         ..banning()
     };
     let mut lab = Lab::new(observing);
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), []);
-    lab.detect(SOURCE, clock::now());
+    lab.ban_by_policy(SOURCE, clock::now());
     let earnest = Config {
         observe: false,
         ..lab.state.intent.config.clone()
@@ -42,8 +42,8 @@ fn of_a_dry_run_no_ban_is_kept() {
     lab.replace_checked(earnest).unwrap();
     lab.tick();
     assert_eq!(lab.bans(), [], "what was banned just before it ended");
-    assert!(lab.memory().detected.is_empty());
-    lab.detect(SOURCE, clock::now());
+    assert!(lab.memory().policy_bans.is_empty());
+    lab.ban_by_policy(SOURCE, clock::now());
     lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)], "it is the first");
 }
@@ -51,7 +51,7 @@ fn of_a_dry_run_no_ban_is_kept() {
 #[test]
 fn the_source_of_ipv6_is_its_network() {
     let mut lab = Lab::new(banning());
-    lab.detect("2001:db8:0:7::", clock::now());
+    lab.ban_by_policy("2001:db8:0:7::", clock::now());
     lab.take_missed();
     assert_eq!(lab.bans()[0].0, prefix("2001:db8:0:7::/64"));
     lab.check(
@@ -67,16 +67,16 @@ fn the_source_of_ipv6_is_its_network() {
 fn each_ban_is_longer_and_unban_restarts() {
     let mut lab = Lab::new(banning());
     for seconds in [600, 1200, 2400, 3600, 3600] {
-        lab.detect_now();
+        lab.ban_now();
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
         // Offences outlive the ban and the daemon.
-        let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
+        let ended = Edit::Ban(prefix(SOURCE), Origin::Automatic, None);
         lab.edit(&[ended]);
         lab.restart();
     }
-    lab.detect_now();
+    lab.ban_now();
     lab.unban(&[SOURCE]).unwrap();
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
 
@@ -91,7 +91,7 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
     // that.
     let second = Duration::from_secs(1);
     lab.restart_with(with_ban(second, 2 * second));
-    lab.detect(SOURCE, ago(Duration::from_millis(3100)));
+    lab.ban_by_policy(SOURCE, ago(Duration::from_millis(3100)));
     lab.tick();
     assert_eq!(lab.bans(), [], "it has ended");
     assert_eq!(
@@ -99,12 +99,12 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
         None,
         "and is forgotten"
     );
-    lab.detect(SOURCE, ago(Duration::from_millis(1500)));
+    lab.ban_by_policy(SOURCE, ago(Duration::from_millis(1500)));
     lab.tick();
     assert_eq!(lab.bans(), []);
     let offence = lab.state.intent.offence(prefix(SOURCE)).unwrap();
     assert_eq!(offence.bans, 1);
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)]);
 }
 
@@ -114,24 +114,24 @@ fn a_ban_that_takes_the_place_of_one_that_has_ended_is_not_lost() {
     let mut lab = Lab::new(with_ban(second, 60 * second));
     let now = clock::now();
     let ended = Instant::from_nanos(now.as_nanos() - 1_500_000_000);
-    lab.detect(SOURCE, ended);
-    lab.detect_next(SOURCE, now);
+    lab.ban_by_policy(SOURCE, ended);
+    lab.ban_again_later(SOURCE, now);
     lab.take_missed();
     assert_eq!(lab.bans(), [], "what was read has ended");
-    assert_eq!(lab.memory().detected.len(), 1);
+    assert_eq!(lab.memory().policy_bans.len(), 1);
     lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)], "it is the second");
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
 }
 
 #[test]
 fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
     let mut lab = Lab::new(banning());
     let now = clock::now();
-    lab.detect(SOURCE, now);
-    lab.detect_next(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
+    lab.ban_by_policy(SOURCE, now);
+    lab.ban_again_later(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
     lab.take_missed();
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
     lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
@@ -141,7 +141,7 @@ fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
 fn bans_from_before_the_start_are_as_long_as_the_kernel_made_them() {
     for after in [banning(), config()] {
         let mut lab = Lab::new(banning());
-        lab.detect(SOURCE, clock::now());
+        lab.ban_by_policy(SOURCE, clock::now());
         lab.restart_with(after);
         assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     }
@@ -151,9 +151,9 @@ fn bans_from_before_the_start_are_as_long_as_the_kernel_made_them() {
 fn a_source_that_is_allowed_is_not_bans() {
     let mut lab = Lab::new(banning());
     lab.allow("192.0.2.0/24", None).unwrap();
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn a_source_that_this_host_needs_is_not_bans() {
     let mut protected = Protected::default();
     protected.add(prefix(SOURCE), Why::Gateway("eth0".into()));
     let mut lab = Lab::protecting(banning(), protected);
-    lab.detect_now();
+    lab.ban_now();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
     lab.check(SOURCE, "pass", "conforming", None, "default");
 }
 
@@ -172,8 +172,8 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     let mut lab = Lab::new(banning());
     let entries = lab.entries().len();
     lab.memory().entries_max = entries;
-    lab.detect_now();
-    assert_eq!(lab.memory().detected.len(), 1);
+    lab.ban_now();
+    assert_eq!(lab.memory().policy_bans.len(), 1);
     lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
     lab.memory().entries_max = 0;
     lab.tick();
@@ -183,17 +183,17 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
 #[test]
 fn unban_ends_what_was_not_taken_over_yet() {
     let mut lab = Lab::new(banning());
-    lab.detect(SOURCE, clock::now());
+    lab.ban_by_policy(SOURCE, clock::now());
     let changed = lab.unban(&[SOURCE]).unwrap();
     assert_eq!(changed.removed, 1);
     assert!(!lab.is_banned(SOURCE));
-    assert!(lab.memory().detected.is_empty());
+    assert!(lab.memory().policy_bans.is_empty());
 }
 
 #[test]
 fn a_check_tells_the_strikes() {
     let mut lab = Lab::new(banning());
-    lab.detect_now();
+    lab.ban_now();
     let strikes = lab.checked(SOURCE).strikes.unwrap();
     assert_eq!((strikes.strikes, strikes.bans), (0, 1));
     let expected = "9 drops within 10s: banned for 10m, then 2 times as long, up to 1h";
@@ -206,11 +206,11 @@ fn a_check_tells_the_strikes() {
 fn the_tables_say_that_policies_ban_and_how_often() {
     let lab = Lab::new(banning());
     let memory = lab.memory();
-    assert!(memory.settings.has_detection());
-    assert_eq!(memory.detection_limit.established.amount(), 1000);
+    assert!(memory.settings.has_policy_bans());
+    assert_eq!(memory.ban_budgets.established.amount(), 1000);
     drop(memory);
     let memory = Lab::new(config()).memory;
-    assert!(!memory.lock().unwrap().settings.has_detection());
+    assert!(!memory.lock().unwrap().settings.has_policy_bans());
 }
 
 pub(super) fn banning() -> Config {
@@ -235,33 +235,33 @@ impl Lab {
     }
 
     /// Bans a source as the program does.
-    pub(super) fn detect(&self, source: &str, at: Instant) {
-        let ban = self.detected(at);
+    pub(super) fn ban_by_policy(&self, source: &str, at: Instant) {
+        let ban = self.policy_ban(at);
         let mut memory = self.memory();
-        memory.detected.insert(source.parse().unwrap(), ban);
-        memory.tally.detections[BanResult::Banned as usize] += 1;
+        memory.policy_bans.insert(source.parse().unwrap(), ban);
+        memory.tally.results[BanResult::Banned as usize] += 1;
     }
 
     /// Bans a source as the program does, and adopts the ban.
-    fn detect_now(&mut self) {
-        self.detect(SOURCE, clock::now());
+    fn ban_now(&mut self) {
+        self.ban_by_policy(SOURCE, clock::now());
         self.take_missed();
     }
 
     /// Bans a source while the bans that there are are adopted.
-    fn detect_next(&self, source: &str, at: Instant) {
-        let next = (source.parse().unwrap(), self.detected(at));
-        self.memory().detected_next = Some(next);
+    fn ban_again_later(&self, source: &str, at: Instant) {
+        let next = (source.parse().unwrap(), self.policy_ban(at));
+        self.memory().policy_ban_next = Some(next);
     }
 
-    fn detected(&self, at: Instant) -> Detected {
+    fn policy_ban(&self, at: Instant) -> PolicyBan {
         let named = self.state.compiled.policies.get("default").unwrap();
-        Detected {
+        PolicyBan {
             until_ns: named.policy.ban().unwrap().until(at).as_nanos(),
             at_ns: at.as_nanos(),
             scope: named.policy.scope(),
             strikes: 9,
-            ..Detected::default()
+            ..PolicyBan::default()
         }
     }
 
