@@ -137,7 +137,7 @@ pub fn judge_datagram<A: Address>(
     let Some(rules) = state.rules() else {
         return Effect::Unasked;
     };
-    if !rules.asks_queries_to(port) || now < state.suspended_until() {
+    if !rules.asks_queries_to(port) || now < state.paused_until() {
         return without_challenge(source, now, state);
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
@@ -253,7 +253,7 @@ fn ask<A: Address>(
         let is_proof = || state.acknowledges_listener(segment);
         return take_proof(source, segment, is_proof, now, rules, state);
     }
-    if !segment.asks_for_connection() || now < state.suspended_until() {
+    if !segment.asks_for_connection() || now < state.paused_until() {
         return Effect::Unasked;
     }
     let is_target = is_target(segment, rules) && rules.include_classes(classes);
@@ -372,7 +372,7 @@ fn is_on<A: Address>(
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> bool {
-    is_wanted(asked, rules, now, state) && now >= state.suspended_until()
+    is_wanted(asked, rules, now, state) && now >= state.paused_until()
 }
 
 /// The time until which sources are certain to be challenged, at most as far ahead as [a source
@@ -392,7 +392,7 @@ fn known_until<A: Address>(
     }
 }
 
-/// Whether it is on, unless suspended.
+/// Whether it is on, unless it is paused.
 #[inline(always)]
 fn is_wanted<A: Address>(
     asked: Asked,

@@ -155,12 +155,12 @@ pub mod link_layer {
     pub const NONE: u32 = 1;
 }
 
-/// Suspended features: the indices of the map `SUSPENDED_UNTIL`.
-pub mod suspended {
-    /// All that the program decides: everything passes. It is read only where the settings say so.
-    pub const ALL: u32 = 0;
-    /// The challenge.
-    pub const CHALLENGE: u32 = 1;
+/// The indices of the map `ENDS`.
+pub mod ends {
+    /// The end of `pass-all`. It is read only where the settings say so.
+    pub const PASS_ALL: u32 = 0;
+    /// The end of a pause of the challenge.
+    pub const PAUSE: u32 = 1;
     /// The number of indices.
     pub const COUNT: u32 = 2;
 }

@@ -751,17 +751,16 @@ pub struct DatabaseStatus {
     pub damaged: Option<DamagedDatabase>,
     /// Number of damaged databases from this and earlier starts in the state directory.
     pub aside: usize,
-    /// Stored runtime limits that are not in force because the configuration has no room for them.
-    #[serde(rename = "left_out")]
-    pub suspended: Vec<SuspendedLimits>,
+    /// Stored runtime limits that are inactive because they do not fit the configuration.
+    pub inactive: Vec<InactiveLimits>,
 }
 
-/// Runtime limits that are stored but not in force.
+/// Runtime limits that are stored but inactive.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct SuspendedLimits {
+pub struct InactiveLimits {
     /// Name of the policy: a prefix or `default`.
     pub policy: String,
-    /// The reason the limits are not in force.
+    /// The reason the limits are inactive.
     pub error: String,
 }
 

@@ -114,7 +114,7 @@ pub enum CompileError {
 impl CompileError {
     /// Returns the one of `candidates`, runtime limits, that caused the error: the youngest if none
     /// can be singled out.
-    pub fn limit_to_suspend(
+    pub fn limit_to_deactivate(
         &self,
         intent: &Intent,
         candidates: &BTreeSet<Target>,

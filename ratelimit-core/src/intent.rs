@@ -1,6 +1,7 @@
 //! The desired state: configuration, bans of every origin, and runtime changes.
 
 mod expiry_index;
+mod inactive;
 pub mod limited;
 pub mod list;
 mod offences;
@@ -9,7 +10,6 @@ mod policy_action;
 pub mod renewed;
 mod rows;
 mod statements;
-mod suspended;
 mod target;
 
 use std::{
@@ -23,9 +23,9 @@ use ratelimit_common::{Instant, limit::LIMITS_MAX};
 
 pub use self::{
     expiry_index::Ending,
+    inactive::Inactive,
     offences::Offence,
     rows::{EntryRow, FOREVER, LimitRow, LimitedRow},
-    suspended::Suspended,
     target::Target,
 };
 use self::{
@@ -56,8 +56,8 @@ pub struct Intent {
     bans: BTreeMap<(Prefix, Origin), EntryRow>,
     allows: BTreeMap<Prefix, EntryRow>,
     limits: BTreeMap<Target, LimitRow>,
-    /// Runtime limits that are suspended.
-    pub suspended: BTreeMap<Target, Suspended>,
+    /// Runtime limits that are inactive.
+    pub inactive: BTreeMap<Target, Inactive>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
@@ -204,7 +204,7 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
-            suspended: BTreeMap::new(),
+            inactive: BTreeMap::new(),
             lists: BTreeMap::new(),
             offences: Offences::default(),
             limited: BTreeMap::new(),
@@ -219,7 +219,7 @@ impl Intent {
     pub fn policies_under(&self, config: Config) -> Self {
         Self {
             limits: self.limits.clone(),
-            suspended: self.suspended.clone(),
+            inactive: self.inactive.clone(),
             limited: self.limited.clone(),
             ..Self::new(config)
         }
@@ -278,7 +278,7 @@ impl Intent {
     }
 
     /// The words that a record of a source must have: one for each limit of the largest policy of
-    /// sources or prefixes, as a power of two. Limits that are suspended count, as they may come
+    /// sources or prefixes, as a power of two. Inactive limits count, as they may come
     /// back, and the one that a source of an attack may get.
     pub fn record_words(&self) -> u32 {
         let runtime = self.limits.iter();
@@ -348,9 +348,9 @@ impl Intent {
         let bans = self.bans.values_mut().map(|row| &mut row.until);
         let allows = self.allows.values_mut().map(|row| &mut row.until);
         let limits = self.limits.values_mut().map(|row| &mut row.entry.until);
-        let suspended = self.suspended.values_mut().map(Suspended::until_mut);
+        let inactive = self.inactive.values_mut().map(Inactive::until_mut);
         let limited = self.limited.values_mut().map(|row| &mut row.until);
-        let rows = bans.chain(allows).chain(limits).chain(suspended);
+        let rows = bans.chain(allows).chain(limits).chain(inactive);
         for until in rows.chain(limited) {
             *until = moved(*until);
         }

@@ -282,9 +282,9 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_challenge_over_budget")
         .help(help)
         .value(challenge.unanswered_packets);
-    to.gauge("ratelimit_challenge_suspended")
-        .help("1 while the challenge is suspended because no client answered it.")
-        .value(u8::from(challenge.suspended_until.is_some()));
+    to.gauge("ratelimit_challenge_paused")
+        .help("1 while the challenge is paused because no client answered it.")
+        .value(u8::from(challenge.paused_until.is_some()));
     let troubles = &snapshot.status.troubles;
     to.gauge("ratelimit_challenge_unanswered")
         .help("1 while many clients are challenged and none answers.")

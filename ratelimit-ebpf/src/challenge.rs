@@ -20,14 +20,13 @@ use ratelimit_common::{
 
 pub use self::answer::answer;
 use crate::{
-    classify,
+    classify, ends,
     first::first,
     frame, headers, interface, interruption, listener,
     map_words::MapWord,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, FamilyMaps, OF_CPU},
     settings::settings,
     subprogram::{on_stack, opaque, opaque_pointer, opaque_ref},
-    suspended,
 };
 
 /// The challenge by the rules of the generation of settings, for the packet of a context.
@@ -183,8 +182,8 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn suspended_until(&self) -> Instant {
-        suspended::until(layout::suspended::CHALLENGE)
+    fn paused_until(&self) -> Instant {
+        ends::of(layout::ends::PAUSE)
     }
 
     #[inline(always)]

@@ -21,6 +21,7 @@ mod clock;
 mod compact;
 mod connection;
 mod constant;
+mod ends;
 mod events;
 mod first;
 mod frame;
@@ -46,7 +47,6 @@ mod settings;
 mod single;
 mod steps;
 mod strikes;
-mod suspended;
 mod tables;
 mod variable;
 

@@ -27,7 +27,7 @@ use ratelimit_common::{
         CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, EVENTS_BYTES, FILTERS_MAX, FRONT_COPIED,
         INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
         POLICY_BANS_MAX, SAMPLES_BYTES, SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX,
-        TOTALS_MAX, VERIFIED_MAX, suspended,
+        TOTALS_MAX, VERIFIED_MAX, ends,
     },
     lease::{Demand, Lease},
     list::{PrefixKey, lookup_cache::Cached},
@@ -85,10 +85,10 @@ pub static OF_CPU: PerCpuArray<OfCpu, 1> = PerCpuArray::new();
 #[btf_map]
 pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAPPED> = Array::new();
 
-/// Suspended feature, by `layout::suspended` → the end. The first one, pass-all, counts only if the
-/// settings enable it.
+/// Index of `layout::ends` → the end. The first one, of pass-all, counts only if the settings enable
+/// it.
 #[btf_map]
-pub static SUSPENDED_UNTIL: Array<u64, { suspended::COUNT as usize }> = Array::new();
+pub static ENDS: Array<u64, { ends::COUNT as usize }> = Array::new();
 
 /// Value of a property → the classes that packets with it do not belong to.
 #[btf_map]

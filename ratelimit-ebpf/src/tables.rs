@@ -30,7 +30,7 @@ use crate::{
     challenge::{self, MapChallenge},
     classify,
     compact::{self, SlotStore},
-    connection, events, frame, headers, interface, interruption, leases, limits, lists,
+    connection, ends, events, frame, headers, interface, interruption, leases, limits, lists,
     lru::Records,
     maps::{AGGREGATES, ENTRY_COUNTERS, EXCLUDED_CLASSES, FamilyMaps, POLICIES, VERDICTS},
     neighbour_discovery,
@@ -38,7 +38,6 @@ use crate::{
     policy_ban, refused,
     strikes::{self, StrikeBits},
     subprogram::{self, Packet},
-    suspended,
 };
 
 /// The maps, as they are for one packet.
@@ -131,7 +130,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn pass_all_until(&self) -> Instant {
-        suspended::until(layout::suspended::ALL)
+        ends::of(layout::ends::PASS_ALL)
     }
 
     #[inline(always)]

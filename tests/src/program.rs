@@ -26,7 +26,7 @@ use ratelimit_common::{
     event::{BanEvent, DropEvent, Sampler},
     features::{Feature, Features},
     generation::ByGeneration,
-    layout::{self, Counter, LOG_TIMES, clock, counter_index, store, suspended},
+    layout::{self, Counter, LOG_TIMES, clock, counter_index, ends, store},
     limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
@@ -287,7 +287,7 @@ pub struct Program {
     features: Features,
     interface: u32,
     settings: Array<MapData, Settings>,
-    suspended_until: Array<MapData, u64>,
+    ends: Array<MapData, u64>,
     policies: Array<MapData, Policy>,
     classes: Array<MapData, ClassSet>,
     held_classes: ClassTables,
@@ -371,7 +371,7 @@ impl Program {
             store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
-            suspended_until: take_map(&mut ebpf, "SUSPENDED_UNTIL")?.try_into()?,
+            ends: take_map(&mut ebpf, "ENDS")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
             classes: take_map(&mut ebpf, "EXCLUDED_CLASSES")?.try_into()?,
             held_classes: ClassTables::default(),
@@ -554,9 +554,7 @@ impl Program {
 
     /// Sets the end of a time in which everything passes, where the settings say that there is one.
     pub fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
-        Ok(self
-            .suspended_until
-            .set(suspended::ALL, until.as_nanos(), 0)?)
+        Ok(self.ends.set(ends::PASS_ALL, until.as_nanos(), 0)?)
     }
 
     /// Sets a policy.

@@ -103,9 +103,9 @@ pub trait ChallengeState<A: Address> {
         Instant::default()
     }
 
-    /// The end of the suspension.
+    /// The end of the pause.
     #[inline(always)]
-    fn suspended_until(&self) -> Instant {
+    fn paused_until(&self) -> Instant {
         Instant::default()
     }
 

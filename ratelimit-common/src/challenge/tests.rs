@@ -310,7 +310,7 @@ fn answers_to_queries_are_of_the_budgets_of_all_answers() {
 }
 
 #[test]
-fn while_suspended_no_source_is_challenged() {
+fn while_it_is_paused_no_source_is_challenged() {
     let over = NonZeroU32::new(1).unwrap();
     for when in [When::Always, When::Over(over)] {
         let world = querying(when, when);
@@ -321,7 +321,7 @@ fn while_suspended_no_source_is_challenged() {
         };
         assert_eq!(ask(START), (Effect::Challenged, Effect::Challenged));
         let ends = START + 60 * SECOND;
-        world.suspended.set(Instant::from_nanos(ends));
+        world.paused.set(Instant::from_nanos(ends));
         assert_eq!(ask(ends - 1), (Effect::Unasked, Effect::Unasked));
         assert_eq!(ask(ends), (Effect::Challenged, Effect::Challenged));
     }
@@ -353,7 +353,7 @@ struct World {
     own: RefCell<OfCpu>,
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
     on: [Cell<On>; 2],
-    suspended: Cell<Instant>,
+    paused: Cell<Instant>,
     verified: RefCell<BTreeMap<[u8; 16], Verified>>,
 }
 
@@ -374,7 +374,7 @@ impl World {
             own: RefCell::default(),
             answered: RefCell::default(),
             on: Default::default(),
-            suspended: Cell::default(),
+            paused: Cell::default(),
             verified: RefCell::default(),
         }
     }
@@ -553,8 +553,8 @@ impl ChallengeState<Ipv4> for World {
         Instant::from_nanos(self.on[asked as usize].get().until_ns)
     }
 
-    fn suspended_until(&self) -> Instant {
-        self.suspended.get()
+    fn paused_until(&self) -> Instant {
+        self.paused.get()
     }
 
     fn set_until(&self, asked: Asked, until: Instant) {

@@ -43,7 +43,7 @@ pub struct ChallengeStatus {
     pub unanswered_packets: u64,
     /// End of the pause that follows when no challenged client answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspended_until: Option<Timestamp>,
+    pub paused_until: Option<Timestamp>,
     /// The challenge of DNS clients; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsChallengeStatus>,

@@ -227,7 +227,8 @@ pub enum What {
         is_of_dns: bool,
     },
     /// The challenge pauses because no challenged client answered.
-    ChallengeSuspended {
+    #[serde(alias = "challenge-suspended")]
+    ChallengePaused {
         /// When the challenge may resume.
         until: Timestamp,
     },
@@ -399,7 +400,7 @@ impl What {
             | Self::PassAllOn { .. }
             | Self::PassAllOff { .. }
             | Self::ChallengeBegan { .. }
-            | Self::ChallengeSuspended { .. }
+            | Self::ChallengePaused { .. }
             | Self::ChallengeEnded { .. }
             | Self::Lost { .. } => None,
         }
@@ -413,7 +414,7 @@ impl What {
             | Self::AttackBegan(_)
             | Self::AttackEnded(_)
             | Self::ChallengeBegan { .. }
-            | Self::ChallengeSuspended { .. }
+            | Self::ChallengePaused { .. }
             | Self::ChallengeEnded { .. } => true,
             Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, by: None } => {
                 ban.origin.may_be_evicted()
@@ -465,6 +466,15 @@ mod tests {
         for text in [DROP, REMOVED, LOST] {
             assert_eq!(serde_json::to_string(&event(text)).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_pause_of_the_challenge_is_read_by_its_name_from_before_1_0() {
+        let text = r#"{"number":7,"at":"2026-03-02T14:32:07Z","event":"challenge-suspended","until":"2026-03-02T15:32:07Z"}"#;
+        let old = event(text);
+        assert!(matches!(old.what, What::ChallengePaused { .. }));
+        let new = text.replace("challenge-suspended", "challenge-paused");
+        assert_eq!(serde_json::to_string(&old).unwrap(), new);
     }
 
     #[test]

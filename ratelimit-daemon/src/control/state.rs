@@ -6,11 +6,11 @@ pub mod compiled;
 pub mod edit_events;
 pub mod fallback_directory;
 pub mod fitting;
+pub mod inactive;
 pub mod lockout;
 mod new_tables;
 pub mod protected_now;
 pub mod reconcile;
-pub mod suspended;
 pub mod unshared;
 mod upkeep;
 
@@ -26,7 +26,7 @@ use ratelimit_core::{
     compile::{self, carried::Scopes},
     config::Config,
     counter_slots::Owner,
-    intent::{Edit, Intent, Suspended, Target},
+    intent::{Edit, Inactive, Intent, Target},
     prefix::Prefix,
 };
 use tracing::{info, warn};
@@ -35,8 +35,8 @@ use self::{
     adopt_from_kernel::Adoption,
     compiled::{Compiled, CompiledPolicies},
     edit_events::record_edits,
+    inactive::Compilation,
     protected_now::Protection,
-    suspended::Suspension,
     unshared::Unshared,
 };
 use crate::{
@@ -110,7 +110,7 @@ pub(crate) struct Noted {
 
 /// The state before a change of policies.
 struct Before {
-    suspended: BTreeMap<Target, Suspended>,
+    inactive: BTreeMap<Target, Inactive>,
     policies: CompiledPolicies,
     /// Whether the new configuration needs other tables.
     renews: bool,
@@ -152,7 +152,7 @@ impl State {
         state
             .entry_counters
             .count_all(&state.intent, state.enforcer.datapath_mut());
-        state.suspension().compile_at_start()?;
+        state.compilation().compile_at_start()?;
         state.compile_rules();
         state.adopt().context("adopting the state of the kernel")?;
         state.kept.list_copies.reconcile(state.intent.lists());
@@ -296,7 +296,7 @@ impl State {
         };
         let ending = self.ending_limits(&edits, cause);
         let before = clock.is_some().then(|| Before {
-            suspended: self.intent.suspended.clone(),
+            inactive: self.intent.inactive.clone(),
             policies: self.compiled.policies_now(),
             renews: edits.iter().any(|edit| self.needs_other_tables(edit)),
         });
@@ -331,7 +331,7 @@ impl State {
         self.forget_removed(&reverse);
         self.enlarge_regions();
         if reverse.iter().any(Edit::is_config) {
-            self.retry_suspended(cause == Cause::Rollback);
+            self.retry_inactive(cause == Cause::Rollback);
             if !renews {
                 self.narrow();
             }
@@ -395,7 +395,7 @@ impl State {
     fn go_back(&mut self, reverse: &[Edit], before: Option<Before>) -> anyhow::Result<()> {
         let mut renewed = Ok(());
         if let Some(before) = before {
-            self.intent.suspended = before.suspended;
+            self.intent.inactive = before.inactive;
             self.compiled.restore(before.policies, &self.enforcer);
             if before.renews {
                 renewed = self.renew_tables().and_then(|()| self.compile_policies());
@@ -423,7 +423,7 @@ impl State {
     fn compile(&mut self, edits: &[Edit], cause: Cause<'_>) -> anyhow::Result<()> {
         if edits.iter().any(Edit::is_config) {
             let on_trial = cause == Cause::Rollback;
-            self.suspension().recompile(on_trial)?;
+            self.compilation().recompile(on_trial)?;
         } else if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
@@ -441,8 +441,8 @@ impl State {
         }
     }
 
-    const fn suspension(&mut self) -> Suspension<'_> {
-        Suspension {
+    const fn compilation(&mut self) -> Compilation<'_> {
+        Compilation {
             intent: &mut self.intent,
             compiled: &mut self.compiled,
             enforcer: &self.enforcer,
@@ -450,17 +450,14 @@ impl State {
     }
 
     /// Retries limits that had no room next to those of the previous configuration.
-    fn retry_suspended(&mut self, on_trial: bool) {
-        if self.intent.suspended_limits().next().is_none() {
+    fn retry_inactive(&mut self, on_trial: bool) {
+        if self.intent.inactive_limits().next().is_none() {
             return;
         }
-        let compiled = self.suspension().recompile(on_trial);
+        let compiled = self.compilation().recompile(on_trial);
         self.compile_rules();
         if let Err(error) = compiled.and_then(|()| self.enforce_all()) {
-            warn!(
-                error = format!("{error:#}"),
-                "cannot apply suspended limits"
-            );
+            warn!(error = format!("{error:#}"), "cannot apply inactive limits");
         }
     }
 

@@ -7,7 +7,7 @@ use ratelimit_common::{
     Instant,
     challenge::{self, Verified},
     generation::ByGeneration,
-    layout::suspended,
+    layout::ends,
     of_cpu::OfCpu,
 };
 
@@ -41,12 +41,12 @@ impl ChallengeTables for Kernel {
         self.challenge.taken.get(0)
     }
 
-    fn suspend_challenge(&mut self, until: Instant) -> Result<()> {
-        self.suspend(suspended::CHALLENGE, until)
+    fn pause_challenge(&mut self, until: Instant) -> Result<()> {
+        self.set_end(ends::PAUSE, until)
     }
 
-    fn challenge_suspended(&self) -> Result<Instant> {
-        self.suspended(suspended::CHALLENGE)
+    fn challenge_paused_until(&self) -> Result<Instant> {
+        self.end(ends::PAUSE)
     }
 
     fn challenge_unanswered(&self) -> Result<u64> {

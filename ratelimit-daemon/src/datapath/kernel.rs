@@ -20,7 +20,7 @@ use ratelimit_common::{
     features::{Feature, Features},
     generation::ByGeneration,
     interface::InterfaceRule,
-    layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
+    layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, ends},
     new_sources::{Budget, Taken},
     parse::Tunnels,
 };
@@ -73,7 +73,7 @@ pub struct Kernel {
     /// Interfaces with a slot in the counters, by name.
     ports: BTreeMap<String, Port>,
     settings: Elements<Settings>,
-    suspended_until: Elements<u64>,
+    ends: Elements<u64>,
     classes: Elements<ClassSet>,
     aggregates: Elements<ByGeneration<Aggregates>>,
     node: Elements<Record>,
@@ -196,7 +196,7 @@ impl Kernel {
             features: Features::NONE,
             ports: BTreeMap::new(),
             settings: maps.elements("SETTINGS")?,
-            suspended_until: maps.elements("SUSPENDED_UNTIL")?,
+            ends: maps.elements("ENDS")?,
             classes: maps.elements("EXCLUDED_CLASSES")?,
             aggregates: maps.elements("AGGREGATES")?,
             node: maps.elements("NODE")?,
@@ -254,12 +254,12 @@ impl Kernel {
         Ok(())
     }
 
-    pub(super) fn suspend(&mut self, index: u32, until: Instant) -> Result<()> {
-        self.suspended_until.set(index, until.as_nanos())
+    pub(super) fn set_end(&mut self, index: u32, until: Instant) -> Result<()> {
+        self.ends.set(index, until.as_nanos())
     }
 
-    pub(super) fn suspended(&self, index: u32) -> Result<Instant> {
-        self.suspended_until.get(index).map(Instant::from_nanos)
+    pub(super) fn end(&self, index: u32) -> Result<Instant> {
+        self.ends.get(index).map(Instant::from_nanos)
     }
 }
 
@@ -445,11 +445,11 @@ impl PolicyTables for Kernel {
     }
 
     fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
-        self.suspend(suspended::ALL, until)
+        self.set_end(ends::PASS_ALL, until)
     }
 
     fn pass_all_until(&self) -> Result<Instant> {
-        self.suspended(suspended::ALL)
+        self.end(ends::PASS_ALL)
     }
 
     fn new_sources_taken(&self) -> Result<Taken> {

@@ -101,8 +101,8 @@ pub struct Memory {
     pub challenge_taken: challenge::Taken,
     /// The number of challenges that were not sent because the budget was spent.
     pub challenge_unanswered: u64,
-    /// The end of the challenge's suspension.
-    pub challenge_suspended: Instant,
+    /// The end of the pause of the challenge.
+    pub challenge_paused_until: Instant,
     /// The number of completed challenges.
     pub proofs: u64,
     /// Verified sources, with the end of their verification.
@@ -455,13 +455,13 @@ impl ChallengeTables for Shared {
         Ok(self.memory().challenge_taken)
     }
 
-    fn suspend_challenge(&mut self, until: Instant) -> Result<()> {
-        self.memory().challenge_suspended = until;
+    fn pause_challenge(&mut self, until: Instant) -> Result<()> {
+        self.memory().challenge_paused_until = until;
         Ok(())
     }
 
-    fn challenge_suspended(&self) -> Result<Instant> {
-        Ok(self.memory().challenge_suspended)
+    fn challenge_paused_until(&self) -> Result<Instant> {
+        Ok(self.memory().challenge_paused_until)
     }
 
     fn challenge_unanswered(&self) -> Result<u64> {

@@ -174,11 +174,11 @@ pub trait ChallengeTables {
     /// Returns when the challenge is on, and the used part of the budgets that all CPUs share.
     fn challenge_taken(&self) -> Result<challenge::Taken>;
 
-    /// Suspends the challenge.
-    fn suspend_challenge(&mut self, until: Instant) -> Result<()>;
+    /// Pauses the challenge.
+    fn pause_challenge(&mut self, until: Instant) -> Result<()>;
 
-    /// Returns the end of the last suspension.
-    fn challenge_suspended(&self) -> Result<Instant>;
+    /// Returns the end of the last pause of the challenge.
+    fn challenge_paused_until(&self) -> Result<Instant>;
 
     /// Returns how many SYNs and queries were not challenged because the budget was spent.
     fn challenge_unanswered(&self) -> Result<u64>;

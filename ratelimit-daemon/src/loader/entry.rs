@@ -157,7 +157,7 @@ pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
 
 /// Points the entry to nothing, so that it stays pinned and passes all packets until the program
 /// returns.
-pub fn suspend(pins: &Pins, interface: &str) -> anyhow::Result<()> {
+pub fn vacate(pins: &Pins, interface: &str) -> anyhow::Result<()> {
     empty(&pins.entry(interface))?;
     unpin_program(pins, interface).map(drop)
 }

@@ -314,7 +314,7 @@ impl Loader for Local {
             interfaces.push(pin.interface);
         }
         for pin in pins.all_programs()? {
-            entry::suspend(pins, &pin.interface)?;
+            entry::vacate(pins, &pin.interface)?;
             interfaces.push(pin.interface);
         }
         pins.remove_all()?;

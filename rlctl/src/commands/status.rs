@@ -9,7 +9,7 @@ use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{
         Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, DetectionStatus,
-        InterfaceStatus, KernelClock, ListView, MapStatus, Status, SuspendedLimits, TrialOutcome,
+        InactiveLimits, InterfaceStatus, KernelClock, ListView, MapStatus, Status, TrialOutcome,
         Trouble, Unenforced,
     },
     class::Action,
@@ -101,7 +101,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     }
     lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
     lines.extend(database(&status.database));
-    lines.extend(status.database.suspended.iter().map(suspended));
+    lines.extend(status.database.inactive.iter().map(inactive));
     if status.observe {
         lines.push(dry_run());
     }
@@ -191,7 +191,7 @@ fn detection(detection: &DetectionStatus) -> String {
     }
 }
 
-/// The challenge of connections, whether it is suspended, and that of DNS.
+/// The challenge of connections, whether it is paused, and that of DNS.
 fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![challenge(reported, now)];
     if reported.verified > 0 {
@@ -204,10 +204,10 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
             phrase::packets(reported.unanswered_packets)
         ));
     }
-    lines.extend(reported.suspended_until.map(|until| {
+    lines.extend(reported.paused_until.map(|until| {
         format!(
             "challenge {} until {}: no client completed it",
-            styled(WARNING, "suspended"),
+            styled(WARNING, "paused"),
             phrase::moment(until, now)
         )
     }));
@@ -302,11 +302,11 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     }
 }
 
-fn suspended(limits: &SuspendedLimits) -> String {
-    let suspended = styled(BAD, "are suspended");
+fn inactive(limits: &InactiveLimits) -> String {
+    let inactive = styled(BAD, "are inactive");
     let policy = printable(&limits.policy);
     let error = printable(&limits.error);
-    format!("runtime limits of {policy} {suspended}: {error}")
+    format!("runtime limits of {policy} {inactive}: {error}")
 }
 
 /// Whether `CrowdSec` answers, and what of it is in force.

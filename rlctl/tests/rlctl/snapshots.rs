@@ -158,7 +158,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
                 {"name": "SOURCES_V4", "entries": 1200, "capacity": 262_144,
                     "memory_bytes": 35_651_584}
             ],
-            "database": {"damaged": null, "aside": 0, "left_out": [
+            "database": {"damaged": null, "aside": 0, "inactive": [
                 {"policy": "10.0.0.0/8", "error": "there are too many"}
             ]}}),
         ),

@@ -105,11 +105,11 @@ fn if_no_proof_comes_back_it_is_told_until_one_does() {
         wait_until("it is told", || status().contains(told));
         assert!(metric("1"));
         // It backs off, and tries again.
-        let suspended = "challenge suspended until";
-        wait_until("it is suspended", || status().contains(suspended));
+        let paused = "challenge paused until";
+        wait_until("it is paused", || status().contains(paused));
         self::connect(&lab, NEAR[0]);
         assert_eq!(service.packets("pass", "verified").unwrap(), 0);
-        wait_until("it is tried again", || !status().contains(suspended));
+        wait_until("it is tried again", || !status().contains(paused));
         assert!(status().contains(told));
         let challenged = service.packets("drop", "challenged").unwrap();
         wait_until("it is tried again", || {
@@ -118,7 +118,7 @@ fn if_no_proof_comes_back_it_is_told_until_one_does() {
     });
     service.wait_for_log(told).unwrap();
     service.wait_for_event(told);
-    service.wait_for_event("challenge is suspended until");
+    service.wait_for_event("challenge is paused until");
     let _polled = polled(&lab);
     connect(&lab, NEAR[0]);
     wait_until("it is over", || !status().contains(told));

@@ -230,7 +230,7 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
 
 proptest! {
     /// A quick decision equals the full one, and takes as much from shared budgets. Only while
-    /// challenges are suspended, it may take from the CPU's drawn share where the full decision
+    /// challenges are paused, it may take from the CPU's drawn share where the full decision
     /// takes nothing.
     #[test]
     fn a_packet_is_judged_quickly_as_it_would_be_at_length(

@@ -1,4 +1,4 @@
-//! Records when the kernel starts and stops challenging sources, and suspends the challenge for a
+//! Records when the kernel starts and stops challenging sources, and pauses the challenge for a
 //! while if no client completes it.
 
 pub mod status;
@@ -29,7 +29,7 @@ const WHY: &str = "no client completes the challenge: either all are forged, or 
 /// forged sources.
 const PROOF_NS: u64 = 3_600_000_000_000;
 
-/// The challenge is suspended after this time without a success, if enough sources were challenged.
+/// The challenge is paused after this time without a success, if enough sources were challenged.
 const SILENCE_NS: u64 = 10_000_000_000;
 const CHALLENGED_MIN: u64 = 1_000;
 /// The limit if no source has passed for an hour: answers may also get lost on hosts with few
@@ -42,7 +42,7 @@ const SLOW_CHALLENGED_MIN: u64 = 20;
 pub struct Challenge {
     /// For connections, and for DNS.
     was_on: [bool; 2],
-    /// While sources are challenged, or would be if it were not suspended.
+    /// While sources are challenged, or would be if it were not paused.
     silence: Option<Silence>,
     /// The number of sources that had passed when it last changed, and when that was.
     proof: Option<(u64, Instant)>,
@@ -82,14 +82,14 @@ impl Challenge {
         let challenge = state.intent.config.challenge.as_ref();
         let counted = challenge.and_then(|_| Counted::read(state));
         let now = clock::now();
-        let suspended = status::suspended_until(state);
+        let paused = status::paused_until(state);
         self.note_proof(counted, now);
         let silence = self.silence.take();
         self.silence = counted.and_then(|counted| {
-            Silence::next(silence, counted, now, is_on, suspended, self.is_proved(now))
+            Silence::next(silence, counted, now, is_on, paused, self.is_proved(now))
         });
-        if suspended.is_none() && self.backs_off(now) {
-            Self::suspend(state);
+        if paused.is_none() && self.backs_off(now) {
+            Self::pause(state);
         }
         let is_long = self.silence.as_ref().is_some_and(|it| it.is_long);
         let why = is_long.then(|| WHY.to_owned());
@@ -104,7 +104,7 @@ impl Challenge {
         }
     }
 
-    /// Returns whether to suspend: silence until the last check, and no success for long.
+    /// Returns whether to pause: silence until the last check, and no success for long.
     fn backs_off(&self, now: Instant) -> bool {
         let silence = self.silence.as_ref();
         !self.is_proved(now) && silence.is_some_and(|it| it.is_long && it.since == now)
@@ -115,22 +115,22 @@ impl Challenge {
             .is_some_and(|(_, at)| now.as_nanos().saturating_sub(at.as_nanos()) < PROOF_NS)
     }
 
-    fn suspend(state: &mut State) {
+    fn pause(state: &mut State) {
         let challenge = state.intent.config.challenge.as_ref();
         let Some(back_off) = challenge.and_then(|it| it.back_off) else {
             return;
         };
         let until = clock::after(back_off);
-        if let Err(error) = state.enforcer.datapath_mut().suspend_challenge(until) {
-            warn!(%error, "cannot suspend the challenge");
+        if let Err(error) = state.enforcer.datapath_mut().pause_challenge(until) {
+            warn!(%error, "cannot pause the challenge");
             return;
         }
         let until = clock::to_wall(until);
-        warn!(%until, "challenge suspended: no challenged client completed it");
+        warn!(%until, "challenge paused: no challenged client completed it");
         state
             .reports
             .journal
-            .record(clock::wall(), What::ChallengeSuspended { until });
+            .record(clock::wall(), What::ChallengePaused { until });
     }
 
     /// Reports a change. A challenge that is always on or off changes only with a reload.
@@ -188,17 +188,17 @@ impl Silence {
         counted: Counted,
         now: Instant,
         is_on: bool,
-        suspended: Option<Instant>,
+        paused: Option<Instant>,
         is_proved: bool,
     ) -> Option<Self> {
         match before {
             // The result stays until the challenge was tried again.
-            Some(silence) if suspended.is_some() => Some(Self {
+            Some(silence) if paused.is_some() => Some(Self {
                 is_long: silence.is_long,
                 ..Self::new(counted, now)
             }),
             Some(silence) if is_on => Some(silence.go_on(counted, now, is_proved)),
-            None if is_on || suspended.is_some() => Some(Self::new(counted, now)),
+            None if is_on || paused.is_some() => Some(Self::new(counted, now)),
             Some(_) | None => None,
         }
     }
@@ -297,11 +297,11 @@ mod tests {
             assert_eq!(silence.is_some(), is_on, "{second} s");
             assert_eq!(is_long, second >= 75, "{second} s");
         }
-        // It stays reported while the challenge is suspended, and ends with the challenge.
+        // It stays reported while the challenge is paused, and ends with the challenge.
         let until = Some(at(180));
-        let suspended = Silence::next(silence, counted(200_000), at(121), false, until, false);
-        assert!(suspended.as_ref().is_some_and(|it| it.is_long));
-        assert!(Silence::next(suspended, counted(200_000), at(180), false, None, false).is_none());
+        let paused = Silence::next(silence, counted(200_000), at(121), false, until, false);
+        assert!(paused.as_ref().is_some_and(|it| it.is_long));
+        assert!(Silence::next(paused, counted(200_000), at(180), false, None, false).is_none());
     }
 
     #[test]

@@ -60,8 +60,8 @@ impl UpstreamFeed {
         let now = clock::now();
         let intent = &state.intent;
         let protected = state.protection.all();
-        let is_suspended = intent.pass_all().is_some() || intent.config.observe;
-        let may = |prefix| !is_suspended && !is_exempt(prefix, intent, protected, now);
+        let drops_nothing = intent.pass_all().is_some() || intent.config.observe;
+        let may = |prefix| !drops_nothing && !is_exempt(prefix, intent, protected, now);
         let edits = Some(state.noted.edits);
         let is_current = self.edits == edits
             && self.routes.is_settled(settings.for_min, now)

@@ -322,9 +322,9 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         true
     }
 
-    fn suspended_until(&self) -> Instant {
+    fn paused_until(&self) -> Instant {
         let datapath = self.enforcer.datapath();
-        datapath.challenge_suspended().unwrap_or_default()
+        datapath.challenge_paused_until().unwrap_or_default()
     }
 
     /// The sequence number of the preview's packet is 0, which proves nothing.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{
-        ClassView, DamagedDatabase, DatabaseStatus, DetectionStatus, EntryCounter, MapStatus,
-        Status, SuspendedLimits, Unenforced,
+        ClassView, DamagedDatabase, DatabaseStatus, DetectionStatus, EntryCounter, InactiveLimits,
+        MapStatus, Status, Unenforced,
     },
     class::{Action, Class},
     config::{Config, tunnels},
@@ -158,15 +158,15 @@ fn database(state: &State) -> DatabaseStatus {
         }),
         Found::Sound | Found::Nothing => None,
     };
-    let suspended = state.intent.suspended_limits();
-    let suspended = suspended.map(|(target, why)| SuspendedLimits {
+    let inactive = state.intent.inactive_limits();
+    let inactive = inactive.map(|(target, why)| InactiveLimits {
         policy: target.policy_name(),
         error: why.to_owned(),
     });
     DatabaseStatus {
         damaged,
         aside: state.kept.store.count_damaged(),
-        suspended: suspended.collect(),
+        inactive: inactive.collect(),
     }
 }
 

@@ -9,7 +9,7 @@ pub enum Cause<'a> {
     User(&'a str),
     /// The lifetime has ended.
     Time,
-    /// The configuration before a trial comes back. Runtime limits that it has no place for are
-    /// suspended.
+    /// The configuration before a trial comes back. Runtime limits that do not fit it become
+    /// inactive.
     Rollback,
 }

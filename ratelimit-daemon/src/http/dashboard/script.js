@@ -498,7 +498,7 @@ function words(it) {
     "pass-all-on": () => `pass-all is on${until}${by}`,
     "pass-all-off": () => `pass-all is off${by}`,
     "challenge-began": () => `challenge of ${dns} clients is on (${it.when})`,
-    "challenge-suspended": () => `challenge suspended${until}: no client completed it`,
+    "challenge-paused": () => `challenge paused${until}: no client completed it`,
     "challenge-ended": () => `challenge of ${dns} clients is off`,
     "usage-reset": () => `usage is reset: ${it.why}`,
     lost: () => `lost ${number(it.count)} events`,

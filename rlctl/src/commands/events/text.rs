@@ -140,9 +140,9 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             let rest = format!(" is on ({when}): unverified {whose} clients are challenged");
             (BAD, "challenge", rest)
         }
-        What::ChallengeSuspended { until } => {
+        What::ChallengePaused { until } => {
             let until = phrase::moment(*until, now);
-            let rest = format!(" is suspended until {until}: no client completed it");
+            let rest = format!(" is paused until {until}: no client completed it");
             (BAD, "challenge", rest)
         }
         What::ChallengeEnded { is_of_dns } => {

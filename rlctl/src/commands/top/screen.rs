@@ -248,7 +248,7 @@ mod tests {
             prefers_verified: false,
             verified: 0,
             unanswered_packets: 0,
-            suspended_until: None,
+            paused_until: None,
             dns: None,
         };
         let reported = challenge(&status(true)).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ratelimit_core::{
     api::{
         ChallengeStatus, ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus,
-        DnsChallengeStatus, Status, SuspendedLimits,
+        DnsChallengeStatus, InactiveLimits, Status,
     },
     config::ClockWish,
 };
@@ -122,7 +122,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
         DatabaseStatus {
             damaged: Some(damaged),
             aside: 1,
-            suspended: vec![],
+            inactive: vec![],
         },
         "the database was damaged at startup: it is empty
 moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; all bans and allows of the kernel \
@@ -132,20 +132,20 @@ moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; all bans and allo
         DatabaseStatus {
             damaged: None,
             aside: 2,
-            suspended: vec![],
+            inactive: vec![],
         },
         "2 damaged databases from earlier starts in the state directory",
     );
-    let suspended = SuspendedLimits {
+    let inactive = InactiveLimits {
         policy: "10.0.0.0/8".to_owned(),
         error: "there are too many".to_owned(),
     };
     check_database(
         DatabaseStatus {
-            suspended: vec![suspended],
+            inactive: vec![inactive],
             ..DatabaseStatus::default()
         },
-        "runtime limits of 10.0.0.0/8 are suspended: there are too many",
+        "runtime limits of 10.0.0.0/8 are inactive: there are too many",
     );
 }
 
@@ -206,7 +206,7 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
         prefers_verified: false,
         verified: 0,
         unanswered_packets: 0,
-        suspended_until: None,
+        paused_until: None,
         dns: None,
     };
     let dns = |when: &str, is_on, since| DnsChallengeStatus {

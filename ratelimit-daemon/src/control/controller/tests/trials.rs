@@ -488,7 +488,7 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
     assert_eq!(site.amount(), 5);
     site.lab.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
-    assert_eq!(site.lab.status().database.suspended.len(), 1);
+    assert_eq!(site.lab.status().database.inactive.len(), 1);
 }
 
 #[test]

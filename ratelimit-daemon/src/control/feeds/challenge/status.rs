@@ -34,14 +34,14 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
             .datapath()
             .challenge_unanswered()
             .unwrap_or_default(),
-        suspended_until: suspended_until(state).map(clock::to_wall),
+        paused_until: paused_until(state).map(clock::to_wall),
         dns: dns(state),
     })
 }
 
-/// Returns the end of the suspension of the challenge after no client completed it.
-pub(crate) fn suspended_until(state: &State) -> Option<Instant> {
-    let until = state.enforcer.datapath().challenge_suspended().ok();
+/// Returns the end of the pause of the challenge after no client completed it.
+pub(crate) fn paused_until(state: &State) -> Option<Instant> {
+    let until = state.enforcer.datapath().challenge_paused_until().ok();
     until.filter(|until| clock::now() < *until)
 }
 
@@ -85,7 +85,7 @@ fn dns(state: &State) -> Option<DnsChallengeStatus> {
 
 /// Returns whether it is on, and its beginning, if known.
 fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
-    if suspended_until(state).is_some() {
+    if paused_until(state).is_some() {
         return Some((false, None));
     }
     match state.intent.config.challenge.as_ref()?.of(asked) {

@@ -1,4 +1,4 @@
-//! Runtime limits that the configuration has no place for.
+//! Runtime limits that do not fit the configuration.
 
 use super::{wide::read, *};
 
@@ -6,16 +6,16 @@ const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]
 const GAMES: &str = "[class.games]\nprotocol = \"udp\"\ndestination_ports = [27015]\n";
 
 #[test]
-fn limits_of_a_class_that_is_gone_are_suspended_at_the_start_and_hold_again_with_it() {
+fn limits_of_a_class_that_is_gone_are_inactive_at_the_start_and_hold_again_with_it() {
     let with_games = format!("{PLAIN}{GAMES}");
     let mut lab = Lab::new(read(&with_games));
     lab.limit_to("198.51.100.0/24", "games");
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
     lab.start(PLAIN);
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
-    let suspended = lab.status().database.suspended;
-    assert_eq!(suspended[0].policy, "198.51.100.0/24");
-    assert!(suspended[0].error.contains("`games`"), "{suspended:?}");
+    let inactive = lab.status().database.inactive;
+    assert_eq!(inactive[0].policy, "198.51.100.0/24");
+    assert!(inactive[0].error.contains("`games`"), "{inactive:?}");
     assert_eq!(queries::limits(&lab.state).len(), 1);
     // Whatever else changes.
     lab.limit(Some("198.51.101.0/24"), 5).unwrap();
@@ -23,14 +23,14 @@ fn limits_of_a_class_that_is_gone_are_suspended_at_the_start_and_hold_again_with
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
     lab.load(&with_games).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
-    assert_eq!(lab.status().database.suspended, []);
+    assert_eq!(lab.status().database.inactive, []);
     let error = lab.load(PLAIN).unwrap_err().to_string();
     assert!(error.contains("`games`"), "{error}");
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
 }
 
 #[test]
-fn limits_that_are_suspended_can_be_replaced_and_taken_away() {
+fn limits_that_are_inactive_can_be_replaced_and_taken_away() {
     let mut lab = Lab::new(read(&format!("{PLAIN}{GAMES}")));
     lab.limit_to("198.51.100.0/24", "games");
     lab.limit_to("198.51.101.0/24", "games");
@@ -38,13 +38,13 @@ fn limits_that_are_suspended_can_be_replaced_and_taken_away() {
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 5);
     lab.unlimit(Some("198.51.101.0/24")).unwrap();
-    assert_eq!(lab.status().database.suspended, []);
+    assert_eq!(lab.status().database.inactive, []);
     lab.start(PLAIN);
     assert_eq!(lab.state.intent.limits().len(), 1);
 }
 
 #[test]
-fn the_youngest_limits_are_suspended_where_there_are_too_many_classes() {
+fn the_youngest_limits_are_inactive_where_there_are_too_many_classes() {
     let mut lab = Lab::new(read(PLAIN));
     for (number, class) in ["tcp", "udp", "icmp", "tcp-syn"].into_iter().enumerate() {
         lab.limit_to(&format!("198.51.{number}.0/24"), class);
