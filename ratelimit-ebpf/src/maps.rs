@@ -85,8 +85,8 @@ pub static OF_CPU: PerCpuArray<OfCpu, 1> = PerCpuArray::new();
 #[btf_map]
 pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAPPED> = Array::new();
 
-/// Index of `layout::ends` → the end. The first one, of pass-all, counts only if the settings enable
-/// it.
+/// Index of `layout::ends` → the end. The first one, of pass-all, counts only if the settings
+/// enable it.
 #[btf_map]
 pub static ENDS: Array<u64, { ends::COUNT as usize }> = Array::new();
 

@@ -102,9 +102,10 @@ impl Writer<'_> {
 /// Returns the text of an origin in the database, which keeps the names from before 1.0: it is a
 /// part of the key.
 fn stored(origin: &Origin) -> String {
-    match origin {
-        Origin::Automatic => "detected".to_owned(),
-        origin => origin.to_string(),
+    if *origin == Origin::Automatic {
+        "detected".to_owned()
+    } else {
+        origin.to_string()
     }
 }
 
