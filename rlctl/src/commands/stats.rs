@@ -96,7 +96,7 @@ impl StatsArguments {
 /// Shows the current counters, or recorded ones.
 pub fn run(arguments: &StatsArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if let Some(command) = arguments.repeated() {
-        let error = "`rlctl stats` without --since or --quota prints one table";
+        let error = "`rlctl stats` prints one table";
         return Err(Failure::usage(error).hint(format!("run `{command}`")));
     }
     if arguments.since.is_some() || arguments.quota.is_some() {

@@ -68,10 +68,11 @@ fn repeated_stats_answer_with_what_replaced_them() {
         ("--watch 5s --count 3", "--interval 5s --times 3"),
         ("--interval 10s -n 6", "--interval 10s --times 6"),
         ("-n 2", "--times 2"),
+        ("--since 1h --watch 5s", "--interval 5s"),
     ] {
         let words: Vec<&str> = ["stats"].into_iter().chain(old.split(' ')).collect();
         let answer = format!(
-            "error: `rlctl stats` without --since or --quota prints one table\n\
+            "error: `rlctl stats` prints one table\n\
              hint: run `rlctl top --batch {new}`"
         );
         check_usage(&words, &answer);

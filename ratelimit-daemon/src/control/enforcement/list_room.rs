@@ -1,9 +1,9 @@
 //! Room in the kernel's lists. A tenth is reserved for changes at runtime, and a new ban can evict
 //! another one.
 //!
-//! Of the bans that no operator requested (of policies, detection, other programs, `CrowdSec` and
-//! other nodes), the one that ends first is evicted, never a manual ban or one of a list. If that
-//! does not make enough room, the whole change is refused.
+//! Only bans that no operator requested are evicted (of policies, detection, other programs,
+//! `CrowdSec` and other nodes), the one that ends first before the others; never a manual ban or
+//! one of a list. If that does not make enough room, the whole change is refused.
 
 use std::collections::BTreeSet;
 
