@@ -83,8 +83,9 @@ impl Origin {
         }
     }
 
-    /// Whether no operator requested the ban here, so it may be evicted when the table is full.
-    pub fn may_be_evicted(&self) -> bool {
+    /// Whether no operator requested the ban here. Such a ban may be evicted when the table is full,
+    /// and others can cause any number of them.
+    pub fn is_unrequested(&self) -> bool {
         matches!(
             self,
             Self::Automatic | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)

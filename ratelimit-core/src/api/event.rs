@@ -417,9 +417,9 @@ impl What {
             | Self::ChallengePaused { .. }
             | Self::ChallengeEnded { .. } => true,
             Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, by: None } => {
-                ban.origin.may_be_evicted()
+                ban.origin.is_unrequested()
             }
-            Self::Bans { origin, .. } => origin.may_be_evicted(),
+            Self::Bans { origin, .. } => origin.is_unrequested(),
             Self::LimitsSet { by, .. } | Self::LimitsRemoved { by: Some(by), .. } => {
                 by.split(' ').next() == Some(DETECTION)
             }

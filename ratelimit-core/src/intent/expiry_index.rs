@@ -97,7 +97,7 @@ impl Intent {
     ) -> impl Iterator<Item = Edit> + 'a {
         let ends = self.ending_bans().filter(move |(prefix, origin)| {
             IpFamily::of(prefix.address()) == family
-                && origin.may_be_evicted()
+                && origin.is_unrequested()
                 && !but.contains(prefix)
                 && self.bans_of(*prefix).count() == 1
                 && !self.is_allowed(*prefix)
