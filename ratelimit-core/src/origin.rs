@@ -83,8 +83,8 @@ impl Origin {
         }
     }
 
-    /// Whether no operator requested the ban here. Such a ban may be evicted when the table is full,
-    /// and others can cause any number of them.
+    /// Whether no operator requested the ban here. Such a ban may be evicted when the table is
+    /// full, and others can cause any number of them.
     pub fn is_unrequested(&self) -> bool {
         matches!(
             self,
