@@ -1,16 +1,18 @@
 //! Programs that the benchmark measures with; none of them is installed.
 //!
 //! `draw` draws a source, writes it into the packet and calls the program under test; the baseline
-//! is `pass`. `send` also draws one and sends the packet on an interface, as does `send_syn`: the
-//! traffic of the live cases, ended by `drop` if nothing else drops it. `bare` and the two programs
-//! of `minimal` are comparisons for the stores.
+//! is `pass`. `send` also draws one and sends the packet on an interface: the traffic of the live
+//! cases, ended by `drop` if nothing else drops it. The programs of `flood` send at a rate. `bare`
+//! and the two programs of `minimal` are comparisons for the stores.
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
 
 mod bare;
 mod draw;
+mod flood;
 mod minimal;
+mod pace;
 mod source;
 
 use aya_ebpf::{
@@ -56,15 +58,6 @@ pub fn drop_after_a_look(context: XdpContext) -> u32 {
     }
 }
 
-/// Passes packets from 10.77.0.0/16 and drops all others.
-#[xdp]
-pub fn only_users(context: XdpContext) -> u32 {
-    match source::read(&context).map(u32::to_ne_bytes) {
-        Some([10, 77, ..]) => XDP_PASS,
-        Some(_) | None => XDP_DROP,
-    }
-}
-
 /// Only counts the packets of each source.
 #[xdp]
 pub fn bare(context: XdpContext) -> u32 {
@@ -92,23 +85,53 @@ pub fn send(context: XdpContext) -> u32 {
     put_on_the_wire(&context).unwrap_or(XDP_ABORTED)
 }
 
-/// The same of a TCP segment whose checksum is right for each source: its sequence number takes
-/// back what the source adds.
+/// Sends datagrams at a rate.
 #[xdp]
-pub fn send_syn(context: XdpContext) -> u32 {
-    let action = put_on_the_wire(&context);
+pub fn flood(context: XdpContext) -> u32 {
+    if !flood::is_due() {
+        return XDP_DROP;
+    }
+    flood::restore(&context)
+        .and_then(|()| put_on_the_wire(&context))
+        .unwrap_or(XDP_ABORTED)
+}
+
+/// Sends TCP segments at a rate, whose checksum is right for each source: their sequence number
+/// takes back what the source adds.
+#[xdp]
+pub fn flood_syn(context: XdpContext) -> u32 {
+    if !flood::is_due() {
+        return XDP_DROP;
+    }
+    let action = flood::restore(&context).and_then(|()| put_on_the_wire(&context));
     match source::balance(&context) {
         Some(()) => action.unwrap_or(XDP_ABORTED),
         None => XDP_ABORTED,
     }
 }
 
+/// Sends the frames of a capture at a rate.
+#[xdp]
+pub fn flood_captured(context: XdpContext) -> u32 {
+    if !flood::is_due() {
+        return XDP_DROP;
+    }
+    flood::next_captured(&context)
+        .and_then(|()| source::interface())
+        .map_or(XDP_ABORTED, redirect)
+}
+
 #[inline(always)]
 fn put_on_the_wire(context: &XdpContext) -> Option<u32> {
     let draw = source::draw(context)?;
     source::write_checksum(context, draw)?;
+    Some(redirect(draw.interface))
+}
+
+#[inline(always)]
+fn redirect(interface: u32) -> u32 {
     // SAFETY: takes no pointers.
-    Some(unsafe { bpf_redirect(draw.interface, 0) as u32 })
+    unsafe { bpf_redirect(interface, 0) as u32 }
 }
 
 #[panic_handler]

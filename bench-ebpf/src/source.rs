@@ -61,6 +61,14 @@ pub fn read(context: &XdpContext) -> Option<u32> {
     Some(unsafe { (start as *const u32).read_unaligned() })
 }
 
+/// The interface on which packets are sent.
+#[inline(always)]
+pub fn interface() -> Option<u32> {
+    let draw = DRAW.get_ptr(0)?;
+    // SAFETY: as above.
+    Some(unsafe { (*draw).interface })
+}
+
 #[inline(always)]
 fn current(draw: &Draw) -> u32 {
     draw.first
@@ -69,7 +77,7 @@ fn current(draw: &Draw) -> u32 {
 
 /// Writes into the packet, where it is long enough.
 #[inline(always)]
-fn write<const BYTES: usize>(
+pub fn write<const BYTES: usize>(
     context: &XdpContext,
     offset: usize,
     bytes: [u8; BYTES],

@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long)]
     pub reads: bool,
 
-    /// Measure what users of servers get during floods, and nothing else
+    /// Measure which floods a web server withstands, and nothing else
     #[arg(long)]
     pub goodput: bool,
 

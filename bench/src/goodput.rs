@@ -1,108 +1,133 @@
-//! Measures what users of a web server and of a DNS server get during floods, by contender.
+//! Measures which flood a web server withstands, by limiter.
 //!
-//! All take turns: in each round of a flood, each contender serves the users for a while, after a
-//! turn without flood and limiter. Figures are relative to that turn, so that other load on the
-//! machine affects all of them.
+//! CPU 0 is the world: the flood, and users who ask for the next page as soon as they have the last
+//! one. CPU 1 is the host: receive processing, limiter and servers. The flood is raised until users
+//! get half of the pages that they get without flood and limiter. That rate is the break point.
+//!
+//! All limiters take turns: a round of a flood finds the break point of each once, so that other
+//! load on the machine affects all of them.
 
 mod captured;
 mod contender;
 mod flood;
+mod placement;
 mod plot;
+mod search;
 mod servers;
 mod users;
 
 use std::{
+    path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
+use ratelimit_tests::cpu;
 
 use crate::{
     arguments::Arguments,
     document::{self, Markers},
-    harness,
-    machine::Machine,
+    machine::{self, Machine},
     statistics::Spread,
     table::{self, Cell},
 };
-use captured::Captured;
 use contender::{Contender, Kind};
 use flood::{Flood, Sender};
-use users::Served;
+use search::BreakPoint;
+use users::Pages;
 
+/// How long users are served at a rate of the flood: twice as long as a lost SYN waits (RFC 6298,
+/// 2.1), so that its second try counts.
 const TURN: Duration = Duration::from_secs(2);
 /// The lead time of a flood.
-const BEFORE: Duration = Duration::from_millis(500);
+const BEFORE: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 3;
+/// The part of its CPU that a flood may cost the host at the first rate that is tried.
+const HOST_PART: f64 = 0.3;
+/// The rate of the flood, in packets per second, whose cost to the host is measured without users.
+const PACED: f64 = 200_000.0;
 
-/// The goal: the part of the traffic without a flood.
-pub const GOAL: f64 = 0.9;
-/// The usual difference between two turns.
-const CLOSE: f64 = 0.03;
+/// The goals, as multiples of the break point without a limiter: against sources that send too
+/// much, and with the challenge against forged SYNs; and in every other flood.
+pub const GOAL: f64 = 4.0;
+const NEVER_BELOW: f64 = 1.0;
 
 const MARKERS: Markers = [
     "<!-- goodput: written by `cargo xtask goodput --write` -->\n",
     "<!-- end of goodput -->\n",
 ];
 
-/// A contender in a flood.
+/// A contender in a flood. Each vector has an element per round.
 pub struct Row {
     flood: Flood,
     kind: Kind,
-    /// For each round: the web traffic of users as a part of that without a flood and limiter, and
-    /// the same for DNS.
-    parts: [Vec<f64>; 2],
-    /// For each round: how long 99 % of the users of the web waited at most that were served, in
-    /// milliseconds.
+    points: Vec<BreakPoint>,
+    /// The break point as a multiple of that without a limiter.
+    ratios: Vec<f64>,
+    /// The pages at the break point without a limiter, as a part of those without a flood.
+    kept: Vec<f64>,
+    /// The longest wait of 99 % of these pages, in milliseconds.
     waits: Vec<f64>,
-    /// For each round: packets of the flood in a second.
-    per_second: Vec<f64>,
+    /// CPU seconds of the host per million packets of the flood, without users.
+    cpu_seconds: Vec<f64>,
 }
 
-/// Measures, prints a table, and writes it where that is wanted.
+/// Measures, prints a table, and writes it if requested.
 pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
+    ensure!(
+        cpu::count() >= 2,
+        "this needs a CPU for the flood and one for the host"
+    );
     let mut floods = Flood::ALL.to_vec();
     floods.retain(|flood| arguments.wants(true, flood.label()));
     ensure!(!floods.is_empty(), "no flood has such a name");
     let captured = if floods.contains(&Flood::Captured) {
-        Captured::read()?
+        captured::read()?
     } else {
         None
     };
     floods.retain(|flood| *flood != Flood::Captured || captured.is_some());
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
-    // Servers, users and floods too, which are made by this thread: what else this machine does is
-    // no part of a figure.
-    harness::come_first()?;
-    let mut sender = Sender::new(object, captured)?;
-    let contenders = Kind::ALL.map(|kind| {
-        Contender::new(kind, object).with_context(|| format!("setting {} up", kind.label()))
-    });
-    let contenders = contenders.into_iter().collect::<Result<Vec<_>>>()?;
-    for contender in &contenders {
-        contender.users.ask(&contender.lab.far, TURN)?;
-    }
-    let mut rows = vec![];
+    let mut sender = Sender::new(object, captured.as_deref())?;
+    let checkout = arguments.xdp_firewall.as_deref();
+    let contenders = contenders(object, checkout)?;
+    let [first, ..] = &contenders[..] else {
+        return Err(anyhow!("there is no contender"));
+    };
+    let (mut rows, mut bases) = (vec![], vec![]);
     for flood in floods {
-        let of_flood = contenders.iter();
-        let mut of_flood: Vec<_> = of_flood.map(|it| Row::new(flood, it.kind)).collect();
+        let mut of_flood: Vec<_> = contenders
+            .iter()
+            .map(|it| Row::new(flood, it.kind))
+            .collect();
         for _ in 0..rounds {
-            let first = contenders.first().context("nobody")?;
-            let base = turn(&mut sender, first, Flood::None)?.served;
-            ensure!(
-                base.per_second.iter().all(|count| *count > 0.0),
-                "nobody is served without a flood"
-            );
+            let mut unlimited = None;
             for (row, contender) in of_flood.iter_mut().zip(&contenders) {
-                row.add(&base, &turn(&mut sender, contender, flood)?);
-            }
-        }
-        for row in &of_flood {
-            for cell in row.cells(&of_flood).into_iter().flatten() {
-                eprintln!("{}, {}: {}", cell.row, cell.column, cell.text);
+                let pages = turn(&mut sender, first, flood, 0.0)?.pages.per_second;
+                ensure!(pages > 0.0, "no page is served without a flood");
+                bases.push(pages);
+                let base = Spread::of(&bases).map_or(pages, |bases| bases.median);
+                let seconds = cost(&mut sender, contender, flood)?;
+                let mut ask = |rate| {
+                    let turn = turn(&mut sender, contender, flood, rate)?;
+                    Ok((turn.sent, turn.pages.per_second / base))
+                };
+                let point = search::search(HOST_PART / seconds * 1e6, &mut ask)?;
+                let unlimited = *unlimited.get_or_insert(point.rate());
+                let there = turn(&mut sender, contender, flood, unlimited)?;
+                row.points.push(point);
+                row.ratios.push(point.rate() / unlimited);
+                row.kept.push(there.pages.per_second / base);
+                row.waits.extend(there.pages.slowest);
+                row.cpu_seconds.push(seconds);
+                eprintln!(
+                    "{}: {}: {point}, {seconds:.2} s/M ({pages:.0} pages/s without a flood)",
+                    flood.label(),
+                    contender.kind.label()
+                );
             }
         }
         rows.extend(of_flood);
@@ -113,13 +138,16 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
         plot::draw(&rows, &document::docs().join("goodput.svg"))?;
         let date = Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
         let machine = Machine::this()?;
+        let others = checkout.map_or_else(String::new, |checkout| {
+            format!(" With {}.", crate::live::xdp_firewall::version(checkout))
+        });
         document::write_between(
             "performance.md",
             MARKERS,
             &format!(
                 "Measured on {date} ({machine}) by `cargo xtask goodput`: medians of {rounds} \
-                 rounds.\n\n\
-                 ![What users get during floods](goodput.svg)\n\n\
+                 rounds.{others}\n\n\
+                 ![Floods that a web server withstands](goodput.svg)\n\n\
                  {text}"
             ),
         )?;
@@ -127,26 +155,62 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The results of a turn.
-#[derive(Clone, Copy, Debug, Default)]
-struct Turn {
-    served: Served,
-    per_second: f64,
+/// Sets the contenders up. The first one is that without a limiter.
+fn contenders(object: &[u8], checkout: Option<&Path>) -> Result<Vec<Contender>> {
+    let mut kinds = Kind::ALL.to_vec();
+    kinds.retain(|kind| *kind != Kind::XdpFirewall || checkout.is_some());
+    let contenders = kinds.into_iter().map(|kind| {
+        Contender::new(kind, object, checkout)
+            .with_context(|| format!("setting {} up", kind.label()))
+    });
+    contenders.collect()
 }
 
-/// Users ask, while a flood comes.
-fn turn(sender: &mut Sender, contender: &Contender, flood: Flood) -> Result<Turn> {
+/// The results of a turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    pages: Pages,
+    /// The packets of the flood per second.
+    sent: f64,
+}
+
+/// Users ask for pages while a flood arrives at this rate.
+fn turn(sender: &mut Sender, contender: &Contender, flood: Flood, rate: f64) -> Result<Turn> {
+    let (pages, sent) = during(sender, contender, flood, rate, || {
+        contender.users.ask(&contender.lab.far, TURN)
+    })?;
+    Ok(Turn { pages, sent })
+}
+
+/// Returns the CPU seconds of the host per million packets of a flood.
+fn cost(sender: &mut Sender, contender: &Contender, flood: Flood) -> Result<f64> {
+    let (busy, sent) = during(sender, contender, flood, PACED, || {
+        let (start, before) = (Instant::now(), machine::idle(placement::HOST)?);
+        thread::sleep(TURN);
+        let idle = machine::idle(placement::HOST)?.saturating_sub(before);
+        Ok(start.elapsed().saturating_sub(idle))
+    })?;
+    Ok(busy.as_secs_f64() / (sent * TURN.as_secs_f64()) * 1e6)
+}
+
+/// Does something while a flood arrives, and returns the rate of the flood too.
+fn during<T>(
+    sender: &mut Sender,
+    contender: &Contender,
+    flood: Flood,
+    rate: f64,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, f64)> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let flooding = scope.spawn(|| sender.flood(&contender.lab, flood, &is_over));
+        let flooding = scope.spawn(|| sender.flood(&contender.lab, flood, rate, &is_over));
         thread::sleep(BEFORE);
-        let served = contender.users.ask(&contender.lab.far, TURN);
+        let result = work();
         is_over.store(true, Relaxed);
-        let flooded = flooding.join();
-        Ok(Turn {
-            served: served?,
-            per_second: flooded.map_err(|_| anyhow!("the flood has panicked"))??,
-        })
+        let sent = flooding
+            .join()
+            .map_err(|_| anyhow!("the flood has panicked"))??;
+        Ok((result?, sent))
     })
 }
 
@@ -155,115 +219,69 @@ impl Row {
         Self {
             flood,
             kind,
-            parts: Default::default(),
+            points: vec![],
+            ratios: vec![],
+            kept: vec![],
             waits: vec![],
-            per_second: vec![],
+            cpu_seconds: vec![],
         }
     }
 
-    fn add(&mut self, base: &Served, turn: &Turn) {
-        let served = turn.served;
-        for (kind, parts) in self.parts.iter_mut().enumerate() {
-            parts.push(served.per_second[kind] / base.per_second[kind]);
+    /// The goal of a limiter of ours.
+    fn goal(&self) -> Option<f64> {
+        match (self.kind, self.flood) {
+            (Kind::Challenge, Flood::Syn | Flood::Captured)
+            | (Kind::Ratelimit(_), Flood::Loud(_)) => Some(GOAL),
+            (Kind::Challenge | Kind::Ratelimit(_), _) => Some(NEVER_BELOW),
+            _ => None,
         }
-        if served.per_second[0] > 0.0 {
-            self.waits.push(served.wait);
-        }
-        self.per_second.push(turn.per_second);
     }
 
-    /// Returns the traffic of users, for the web and DNS.
-    fn spreads(&self) -> Option<[Spread; 2]> {
-        let [web, queries] = &self.parts;
-        Some([Spread::of(web)?, Spread::of(queries)?])
-    }
-
-    /// Returns whether users get most of their traffic without a flood, and no other limiter gives
-    /// them more in all rounds.
-    fn is_reached(&self, of_flood: &[Self]) -> Option<bool> {
-        let ours = self.spreads()?;
-        let is_behind = |row: &Self| {
-            let theirs = row.spreads()?;
-            Some((0..2).any(|kind| theirs[kind].min > ours[kind].max + CLOSE))
-        };
-        let mut rivals = of_flood.iter().filter(|row| row.kind.is_rival());
-        Some(
-            ours.iter().all(|part| part.median >= GOAL)
-                && !rivals.any(|row| is_behind(row) == Some(true)),
-        )
-    }
-
-    /// Returns the flood with the rates that came through the contenders, in thousands a second.
-    fn flood_with_rates(of_flood: &[Self]) -> Option<String> {
-        let [first, ..] = of_flood else { return None };
-        let rate = |row: &Self| Some(Spread::of(&row.per_second)?.median / 1e3);
-        let rates: Option<Vec<_>> = of_flood.iter().map(rate).collect();
-        let Spread { min, max, .. } = Spread::of(&rates?)?;
-        let rates = match (format!("{min:.0}"), format!("{max:.0}")) {
-            (least, most) if least == most => most,
-            (least, most) => format!("{least}-{most}"),
-        };
-        Some(format!("{} ({rates} kpps)", first.flood.label()))
-    }
-
-    /// Returns how many web requests and DNS queries of users were answered, and how long 99 % of
-    /// the users of the web waited at most.
-    fn cells(&self, of_flood: &[Self]) -> Option<[Cell; 3]> {
-        let cell = |row: &str, text| Cell {
-            row: row.to_owned(),
+    /// Returns the break point, what users get at that of no limiter, and the cost of the flood.
+    fn cells(&self) -> Option<[Cell; 2]> {
+        let cell = |text| Cell {
+            row: self.flood.label().to_owned(),
             column: self.kind.label().to_owned(),
             text,
         };
-        let flood = self.flood.label();
-        let [web, queries] = self.spreads()?;
-        let is_reached = self.kind.is_ours().then(|| self.is_reached(of_flood));
-        let wait =
-            Spread::of(&self.waits).map_or_else(String::new, |it| format!("{:.1}", it.median));
-        Some([
-            cell(
-                &Self::flood_with_rates(of_flood)?,
-                table::figure(web, is_reached.flatten()),
-            ),
-            cell(flood, format!("{:.2}", queries.min)),
-            cell(flood, wait),
-        ])
+        let rates: Vec<f64> = self.points.iter().map(BreakPoint::rate).collect();
+        let ratio = Spread::of(&self.ratios)?;
+        let is_reached = self.goal().map(|goal| ratio.median >= goal);
+        let is_above = self.points.iter().any(BreakPoint::is_above);
+        let point = if self.kind == Kind::NoLimiter {
+            format!("{:.2} Mpps", Spread::of(&rates)?.median / 1e6)
+        } else {
+            table::figure(ratio, is_reached)
+        };
+        let mark = if is_above { "> " } else { "" };
+        let wait = Spread::of(&self.waits);
+        let there = format!(
+            "{:.2}/{}/{:.1}",
+            Spread::of(&self.kept)?.median,
+            wait.map_or_else(|| "-".to_owned(), |it| format!("{:.0}", it.median)),
+            Spread::of(&self.cpu_seconds)?.median
+        );
+        Some([cell(format!("{mark}{point}")), cell(there)])
     }
 }
 
 fn render(rows: &[Row]) -> Result<String> {
-    let of_one = |one: &Row, other: &Row| one.flood == other.flood;
-    let floods = rows.chunk_by(of_one);
-    let cells = floods.flat_map(|of_flood| of_flood.iter().map(|row| row.cells(of_flood)));
-    let cells: Option<Vec<_>> = cells.collect();
-    let (mut web, mut queries, mut waits) = (vec![], vec![], vec![]);
-    for [of_web, of_queries, of_waits] in cells.context("no round was measured")? {
-        web.push(of_web);
-        queries.push(of_queries);
-        waits.push(of_waits);
+    let cells: Option<Vec<_>> = rows.iter().map(Row::cells).collect();
+    let (mut points, mut there) = (vec![], vec![]);
+    for [at_point, at_unlimited] in cells.context("no round was measured")? {
+        points.push(at_point);
+        there.push(at_unlimited);
     }
     Ok(format!(
-        "Web requests answered, as a part of those without a flood and limiter:\n\n\
+        "The break point, as a multiple of that of no limiter in the same round:\n\n\
          {}\n\
-         {}\n\
-         Milliseconds in which 99 % of the web requests were answered:\n\n\
+         At the break point of no limiter: the part of the pages that users get, the milliseconds \
+         in which 99 % of them come, and the CPU seconds of the host per million packets of the \
+         flood (at 200,000 per second, without users; 5.0 are all of its CPU):\n\n\
          {}",
-        table::pivot("flood", &web),
-        of_queries(rows, &queries),
-        table::pivot("flood", &waits),
+        table::pivot("flood", &points),
+        table::pivot("flood", &there),
     ))
-}
-
-/// A sentence about the DNS queries if nearly all were answered, a table otherwise.
-fn of_queries(rows: &[Row], cells: &[Cell]) -> String {
-    let parts = rows.iter().flat_map(|row| &row.parts[1]);
-    let least = parts.copied().fold(f64::MAX, f64::min);
-    if least >= GOAL {
-        return format!("At least {least:.2} of the DNS queries were answered in every round.\n");
-    }
-    format!(
-        "DNS queries answered, in the worst round:\n\n{}",
-        table::pivot("flood", cells)
-    )
 }
 
 #[cfg(test)]
@@ -271,41 +289,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_parts_of_what_users_get_without_a_flood() {
-        let row = row(Kind::Challenge, [0.4, 0.2, 0.8]);
-        let [web, _] = row.spreads().unwrap();
-        assert_eq!((web.min, web.median, web.max), (0.4, 0.8, 1.6));
-    }
-
-    #[test]
-    fn the_goal_is_reached_by_who_serves_most_and_is_not_behind() {
-        let ours = |parts| row(Kind::Challenge, parts);
-        let rival = || row(Kind::Nftables, [0.49, 0.5, 0.6]);
-        check(&ours([0.45; 3]), &[], true);
-        check(&ours([0.44; 3]), &[], false);
-        check(&ours([0.45; 3]), &[rival()], false);
-        check(&ours([0.45, 0.45, 0.49]), &[rival()], true);
-        check(&ours([0.45; 3]), &[row(Kind::Control, [0.5; 3])], true);
-    }
-
-    fn check(ours: &Row, others: &[Row], expected: bool) {
-        assert_eq!(ours.is_reached(others), Some(expected));
-    }
-
-    /// Half of the traffic is all of it, without a flood.
-    fn row(kind: Kind, parts: [f64; 3]) -> Row {
-        let served = |part| Served {
-            per_second: [part; 2],
-            ..Served::default()
+    fn a_row_is_the_median_of_its_rounds_and_marks_a_missed_goal() {
+        let point = |kind, rates: [f64; 3]| {
+            let mut row = Row::new(Flood::Syn, kind);
+            for rate in rates {
+                row.points.push(BreakPoint::At(rate * 1e5));
+                row.ratios.push(rate);
+                row.kept.push(0.5);
+                row.cpu_seconds.push(1.0);
+            }
+            let [point, ..] = row.cells().unwrap();
+            point.text
         };
-        let mut row = Row::new(Flood::Syn, kind);
-        for part in parts {
-            let turn = Turn {
-                served: served(part),
-                ..Turn::default()
-            };
-            row.add(&served(0.5), &turn);
-        }
-        row
+        let ours = |rates| point(Kind::Challenge, rates);
+        assert_eq!(ours([4.0, 3.0, 9.0]), "4.00 (3.00-9.00)");
+        assert_eq!(ours([3.8, 3.0, 9.0]), "3.80* (3.00-9.00)");
+        let rival = point(Kind::Nftables, [0.5, 0.4, 0.9]);
+        assert_eq!(rival, "0.50 (0.40-0.90)");
+        let none = point(Kind::NoLimiter, [1.0, 1.5, 2.0]);
+        assert_eq!(none, "0.15 Mpps");
     }
 }

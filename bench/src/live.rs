@@ -6,7 +6,7 @@
 
 mod contender;
 mod sender;
-mod xdp_firewall;
+pub mod xdp_firewall;
 
 use std::{path::Path, process::Command};
 

@@ -1,8 +1,8 @@
 //! The machine that figures come from.
 
-use std::{fmt, fs};
+use std::{fmt, fs, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ratelimit_tests::cpu;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,23 @@ impl fmt::Display for Machine {
             "{}, {} CPUs{kind}, Linux {}",
             self.processor, self.cpus, self.kernel
         )
+    }
+}
+
+/// Returns how long a CPU was idle since boot.
+pub fn idle(cpu: usize) -> Result<Duration> {
+    let stat = read("/proc/stat")?;
+    let prefix = format!("cpu{cpu} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&prefix));
+    // proc_stat(5), in hundredths of a second (USER_HZ). Only idle times are measured; the others
+    // are what the CPU did at ticks.
+    let fields: Option<Vec<u64>> = line.and_then(|line| {
+        let fields = line.split_whitespace().skip(3).take(2);
+        fields.map(|field| field.parse().ok()).collect()
+    });
+    match fields.as_deref() {
+        Some([idle, iowait]) => Ok(Duration::from_millis((idle + iowait) * 10)),
+        _ => bail!("/proc/stat says {stat}"),
     }
 }
 

@@ -5,6 +5,8 @@
 
 #[path = "../../bench-ebpf/src/draw.rs"]
 mod draw;
+#[path = "../../bench-ebpf/src/pace.rs"]
+mod pace;
 
 mod arguments;
 
@@ -46,6 +48,8 @@ use store::Store;
 
 // SAFETY: plain numbers without padding.
 unsafe impl aya::Pod for draw::Draw {}
+// SAFETY: numbers without gaps between them.
+unsafe impl aya::Pod for pace::Pace {}
 
 fn main() -> ExitCode {
     run(&Arguments::parse()).unwrap_or_else(|error| {

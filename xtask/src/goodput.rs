@@ -1,4 +1,4 @@
-//! `cargo xtask goodput`: goodput of a web server and a DNS server during floods, by limiter.
+//! `cargo xtask goodput`: the flood that a web server withstands, by limiter.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -7,10 +7,10 @@ use clap::Args;
 
 use crate::{bench, setup};
 
-/// Measures what users of servers get during floods, without a limiter and with several
+/// Measures which floods a web server withstands, without a limiter and with several
 ///
-/// nginx and NSD serve what wrk and dnsperf ask at a steady pace, beside floods. Nothing leaves the
-/// network namespaces of the measurement.
+/// wrk asks nginx for pages while a flood arrives. The flood is raised until wrk gets half of the
+/// pages. Nothing leaves the network namespaces of the measurement.
 #[derive(Args)]
 pub struct Arguments {
     /// Measure the floods whose names contain one of these
@@ -20,6 +20,10 @@ pub struct Arguments {
     /// Rounds, in each of which all take turns
     #[arg(long, value_name = "N", default_value = "3")]
     rounds: OsString,
+
+    /// Measure XDP-Firewall too, of this checkout: needs clang
+    #[arg(long, value_name = "DIR")]
+    xdp_firewall: Option<OsString>,
 
     /// Write the figures into docs/performance.md, with a plot
     #[arg(long)]
@@ -34,6 +38,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         passed_on.extend(["--filter".into(), filter.clone()]);
     }
     passed_on.extend(["--rounds".into(), arguments.rounds.clone()]);
+    if let Some(checkout) = &arguments.xdp_firewall {
+        passed_on.extend(["--xdp-firewall".into(), checkout.clone()]);
+    }
     if arguments.write {
         passed_on.push("--write".into());
     }

@@ -4,10 +4,7 @@ use std::{fs::File, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use ratelimit_core::capture::Capture;
-use ratelimit_tests::{
-    lab::Sender,
-    packet::{ETHERNET_BYTES, IPV4_BYTES, checksum},
-};
+use ratelimit_tests::packet::{ETHERNET_BYTES, IPV4_BYTES, checksum};
 
 use super::servers::SERVER;
 
@@ -23,39 +20,32 @@ const PLAIN: u8 = 0x45;
 const TCP: u8 = 6;
 const TCP_BYTES: usize = 20;
 
-/// The frames of a capture, and the next one.
-pub struct Captured {
-    frames: Vec<Vec<u8>>,
-    next: usize,
+/// The bytes of each frame.
+pub const FRAME_BYTES: usize = 60;
+
+/// A frame.
+pub type CapturedFrame = [u8; FRAME_BYTES];
+
+/// Reads the capture next to the repository. `None`, with a message, if it is missing.
+pub fn read() -> Result<Option<Vec<CapturedFrame>>> {
+    let path = Path::new(ROOT).join(CAPTURE);
+    if !path.exists() {
+        eprintln!("SKIPPED: goodput: needs the capture {CAPTURE}");
+        return Ok(None);
+    }
+    let frames = frames(&path).with_context(|| format!("reading {CAPTURE}"))?;
+    ensure!(!frames.is_empty(), "{CAPTURE} has no TCP segments");
+    Ok(Some(frames))
 }
 
-impl Captured {
-    /// Reads the capture next to the repository. `None`, with a message, if it is missing.
-    pub fn read() -> Result<Option<Self>> {
-        let path = Path::new(ROOT).join(CAPTURE);
-        if !path.exists() {
-            eprintln!("SKIPPED: goodput: needs the capture {CAPTURE}");
-            return Ok(None);
-        }
-        let frames = frames(&path).with_context(|| format!("reading {CAPTURE}"))?;
-        ensure!(!frames.is_empty(), "{CAPTURE} has no TCP segments");
-        Ok(Some(Self { frames, next: 0 }))
-    }
-
-    /// Sends the next `count` frames.
-    pub fn send(&mut self, sender: &Sender, count: u32) -> Result<()> {
-        for _ in 0..count {
-            sender.send(&self.frames[self.next])?;
-            self.next = (self.next + 1) % self.frames.len();
-        }
-        Ok(())
-    }
-}
-
-fn frames(path: &Path) -> Result<Vec<Vec<u8>>> {
+fn frames(path: &Path) -> Result<Vec<CapturedFrame>> {
     let mut frames = vec![];
     Capture::open(File::open(path)?)?.read(|packet| {
-        frames.extend(at_the_web_server(packet.frame));
+        let frame = at_the_web_server(packet.frame);
+        frames.extend(frame.and_then(|mut frame| {
+            frame.resize(FRAME_BYTES.max(frame.len()), 0);
+            CapturedFrame::try_from(frame).ok()
+        }));
         Ok::<_, anyhow::Error>(())
     })?;
     Ok(frames)

@@ -1,6 +1,6 @@
 //! The contenders between floods and servers, each with its own interface, servers and users.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use aya::{Ebpf, EbpfLoader, programs::xdp::XdpMode};
@@ -12,17 +12,22 @@ use ratelimit_tests::{
 };
 
 use super::{
+    placement::{self, HOST, WORLD},
     servers::Servers,
     users::{self, Users},
 };
-use crate::{harness, store::Store};
+use crate::{
+    harness,
+    live::xdp_firewall::{self, Rule},
+    store::Store,
+};
 
-/// Packets a second that each source may send, and at once. Users send 10.
-const LIMIT: [u32; 2] = [25, 50];
+/// Packets per second that each source may send, and at once. A user sends six a minute.
+const LIMIT: [u32; 2] = [5, 20];
 
-/// Users are verified for less than it takes until it is their turn again, so in each turn they are
-/// new.
-const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"10s\"\n\
+/// Users open as many connections as the server serves, so each SYN has to prove its source.
+const CHALLENGE: &str = "[challenge.tcp]\nmethod = \"syncookie\"\nwhen = \"always\"\n\
+                         for = \"10s\"\n\
                          [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
 
 /// The kind of contender.
@@ -30,14 +35,14 @@ const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"1
 pub enum Kind {
     /// No limiter at all: the kernel has its SYN cookies.
     NoLimiter,
-    /// Knows the users, and drops all else: the optimum on this machine.
-    Control,
     /// A dynamic set of nftables at ingress.
     Nftables,
     /// The same, and the SYN proxy of nftables for the web server.
     Synproxy,
     /// The match `hashlimit` of iptables in the table `raw`.
     Hashlimit,
+    /// The program of XDP-Firewall, with a rule for all sources.
+    XdpFirewall,
     /// This limiter.
     Ratelimit(Store),
     /// This limiter, which challenges sources that are not verified, for connections and for
@@ -49,38 +54,23 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::NoLimiter,
-        Self::Control,
         Self::Nftables,
         Self::Synproxy,
         Self::Hashlimit,
+        Self::XdpFirewall,
         Self::Ratelimit(Store::Lru),
         Self::Ratelimit(Store::Compact),
         Self::Challenge,
     ];
 
-    /// Whether it is this limiter.
-    pub const fn is_ours(self) -> bool {
-        match self {
-            Self::Ratelimit(_) | Self::Challenge => true,
-            Self::NoLimiter | Self::Control | Self::Nftables | Self::Synproxy | Self::Hashlimit => {
-                false
-            }
-        }
-    }
-
-    /// Returns whether this limiter must not be behind it anywhere.
-    pub fn is_rival(self) -> bool {
-        !self.is_ours() && self != Self::Control
-    }
-
     /// Its name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::NoLimiter => "no limiter",
-            Self::Control => "users alone (control)",
             Self::Nftables => "nftables",
             Self::Synproxy => "nftables, synproxy",
             Self::Hashlimit => "iptables hashlimit",
+            Self::XdpFirewall => "XDP-Firewall",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
             Self::Challenge => "ratelimit, challenge",
@@ -103,7 +93,7 @@ pub struct Contender {
 
 impl Contender {
     /// Sets it up.
-    pub fn new(kind: Kind, object: &[u8]) -> Result<Self> {
+    pub fn new(kind: Kind, object: &[u8], checkout: Option<&Path>) -> Result<Self> {
         let lab = lab()?;
         // A veth interface takes what a program at its other end sends back only with a program of
         // its own.
@@ -114,7 +104,7 @@ impl Contender {
         let mut service = None;
         match kind {
             Kind::NoLimiter => {}
-            Kind::Control => near = Some(attach(&lab.near, object, "only_users")?),
+            Kind::XdpFirewall => near = Some(xdp_firewall(&lab.near, checkout)?),
             Kind::Nftables => meter(&lab.near)?,
             Kind::Synproxy => {
                 meter(&lab.near)?;
@@ -127,6 +117,11 @@ impl Contender {
                 service = Some(Service::started(&lab, &toml)?);
             }
         }
+        if let Some(service) = &service {
+            placement::keep_on(HOST, service.pid()?)?;
+        }
+        placement::receive_on(&lab.near, HOST)?;
+        placement::receive_on(&lab.far, WORLD)?;
         Ok(Self {
             kind,
             lab,
@@ -138,8 +133,7 @@ impl Contender {
     }
 }
 
-/// The near end has routes to users and forged sources, so that its answers go somewhere. A queue
-/// for each CPU, as cards have, and frames of XDP are taken without a program too.
+/// The near end has routes to users and forged sources, so that its answers go somewhere.
 fn lab() -> Result<Lab> {
     let lab = Lab::new()?;
     lab.add_addresses(&["10.77.0.1/24"], &["10.77.0.2/24"])?;
@@ -148,14 +142,7 @@ fn lab() -> Result<Lab> {
     lab.far
         .ip(&["link", "set", INTERFACE, "address", "02:00:00:00:00:01"])?;
     for namespace in [&lab.near, &lab.far] {
-        namespace.run("ethtool", &["-K", INTERFACE, "gro", "on"])?;
         namespace.ip(&["link", "set", "lo", "up"])?;
-    }
-    // No end may have fewer queues to receive than the other has to send.
-    for direction in ["rx", "tx"] {
-        for namespace in [&lab.near, &lab.far] {
-            namespace.run("ethtool", &["-L", INTERFACE, direction, "2"])?;
-        }
     }
     for (namespace, address, mac) in [
         (&lab.near, "10.77.0.2", "02:00:00:00:00:01"),
@@ -181,6 +168,20 @@ fn attach(namespace: &Namespace, object: &[u8], program: &str) -> Result<Ebpf> {
     namespace
         .enter(|| xdp.attach(INTERFACE, XdpMode::Driver))
         .with_context(|| format!("attaching `{program}`"))?;
+    Ok(ebpf)
+}
+
+/// A source over the limit is blocked for a second.
+fn xdp_firewall(near: &Namespace, checkout: Option<&Path>) -> Result<Ebpf> {
+    let [_, packets] = LIMIT;
+    let rule = Rule {
+        packets,
+        block_seconds: 1,
+    };
+    let checkout = checkout.context("no checkout is named")?;
+    let mut ebpf = xdp_firewall::load(checkout, rule, SOURCES_DEFAULT)?;
+    let program = xdp_firewall::program(&mut ebpf)?;
+    near.enter(|| program.attach(INTERFACE, XdpMode::Driver))?;
     Ok(ebpf)
 }
 
@@ -239,6 +240,10 @@ fn synproxy(near: &Namespace) -> Result<()> {
              invalid,untracked synproxy mss 1460 wscale 7 timestamp sack-perm; add rule ip proxy \
              in ct state invalid drop"],
     )?;
-    near.enter(|| fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", "0"))?;
+    // Connections that are over would fill the table for two minutes.
+    for (setting, value) in [("tcp_loose", "0"), ("tcp_timeout_time_wait", "1")] {
+        let path = format!("/proc/sys/net/netfilter/nf_conntrack_{setting}");
+        near.enter(|| fs::write(&path, value)).context(path)?;
+    }
     Ok(())
 }

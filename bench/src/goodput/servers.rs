@@ -13,13 +13,15 @@ use anyhow::{Context, Result, ensure};
 use ratelimit_tests::{debian, lab::Namespace};
 use tempfile::TempDir;
 
+use super::placement::HOST;
+
 /// The address on which they listen.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// A query for the address of `www.test`, which wants no recursion (RFC 1035, 4).
 pub const QUERY: [u8; 26] = *b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\0\x01\0\x01";
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const PAGE_BYTES: usize = 1_000;
+const PAGE_WORDS: u32 = 3_000;
 
 /// Both servers.
 pub struct Servers {
@@ -33,7 +35,7 @@ impl Servers {
         let directory = tempfile::tempdir()?;
         let path = directory.path();
         let nginx = write(path, "nginx.conf", &nginx(path))?;
-        write(path, "index.html", &"x".repeat(PAGE_BYTES))?;
+        write(path, "index.html", &page())?;
         let nsd = write(path, "nsd.conf", &nsd(path))?;
         write(path, "zone", ZONE)?;
         let servers = Self {
@@ -50,15 +52,16 @@ impl Servers {
     }
 }
 
-/// A server of a Debian package. It ends when this is dropped.
-pub struct Server(Child);
+/// A server of a Debian package, on the CPU of the host. It ends when this is dropped.
+struct Server(Child);
 
 impl Server {
     /// Starts it.
-    pub fn start(namespace: &Namespace, package: &str, arguments: &[&str]) -> Result<Self> {
+    fn start(namespace: &Namespace, package: &str, arguments: &[&str]) -> Result<Self> {
         let unpacked = debian::directory(package);
         let child = Command::new("ip")
-            .args(["netns", "exec", namespace.name()])
+            .args(["netns", "exec", namespace.name(), "taskset", "-c"])
+            .arg(HOST.to_string())
             .arg(unpacked.join("usr/sbin").join(package))
             .args(arguments)
             .env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu"))
@@ -88,7 +91,15 @@ pub fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-/// A single process, so that none is left behind.
+/// Text that takes work to compress.
+fn page() -> String {
+    let numbers = (0..PAGE_WORDS).map(|word| word.wrapping_mul(2_654_435_769) >> 16);
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    numbers.join(" ")
+}
+
+/// A single process, so that none is left behind. It compresses each page, so that a page costs
+/// the host much more than the users.
 fn nginx(directory: &Path) -> String {
     let path = directory.display();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -98,7 +109,8 @@ fn nginx(directory: &Path) -> String {
     format!(
         "daemon off;\nmaster_process off;\npid {path}/nginx.pid;\nerror_log {path}/nginx.log;\n\
          events {{ worker_connections 8192; }}\n\
-         http {{\naccess_log off;\n{temporary}server {{ listen {SERVER}:80; root {path}; }}\n}}\n"
+         http {{\naccess_log off;\ngzip on;\ngzip_comp_level 9;\n{temporary}\
+         server {{ listen {SERVER}:80; root {path}; }}\n}}\n"
     )
 }
 
@@ -139,7 +151,7 @@ fn is_dns_there() -> Result<()> {
 }
 
 /// Waits until it is there.
-pub fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
+fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_there() {
         ensure!(Instant::now() < deadline, "{what} does not answer");

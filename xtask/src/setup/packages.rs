@@ -34,11 +34,8 @@ pub const FOR_XDP_FIREWALL: &[Program] = &[
     Program::new("/usr/include/xdp/prog_dispatcher.h", "libxdp-dev"),
 ];
 
-/// The users of servers that floods are sent at.
-pub const FOR_GOODPUT: &[Program] = &[
-    Program::new("dnsperf", "dnsperf"),
-    Program::new("wrk", "wrk"),
-];
+/// The users of a server that floods are sent at.
+pub const FOR_GOODPUT: &[Program] = &[Program::new("wrk", "wrk")];
 
 /// The compiler for libFuzzer, which is C++.
 pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];

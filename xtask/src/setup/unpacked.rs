@@ -38,17 +38,10 @@ const REDIS: &[&str] = &[
     "liblzf1",
 ];
 
-/// Servers for the floods, and the resolver of their clients, with libraries that no other package
-/// installs.
-const SERVERS: [&[&str]; 3] = [
+/// Servers for the floods, with libraries that no other package installs.
+const SERVERS: [&[&str]; 2] = [
     NGINX,
     &["nsd", "libevent-2.1-7", "libfstrm0", "libprotobuf-c1"],
-    &[
-        "unbound",
-        "libevent-2.1-7",
-        "libprotobuf-c1",
-        "libpython3.11",
-    ],
 ];
 
 /// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be
