@@ -41,7 +41,7 @@ impl PooledLimits for Absent {
         match *self {}
     }
 
-    fn set_share(&self, _: &Policy, _: usize, _: Share) {
+    fn change_share(&self, _: &Policy, _: usize, _: impl Fn(Share) -> Share) {
         match *self {}
     }
 }

@@ -95,13 +95,13 @@ pub trait PooledLimits: Sized {
         is_taken
     }
 
-    /// Puts another share in its place.
-    fn set_share(&self, policy: &Policy, index: usize, share: Share);
-
     /// Changes a share in its place.
+    fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share);
+
+    /// Puts another share in its place.
     #[inline(always)]
-    fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share) {
-        self.set_share(policy, index, change(self.share(policy, index)));
+    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
+        self.change_share(policy, index, |_| share);
     }
 
     /// The leased policy, if the nodes of a cluster share this one. Counts the demand of a packet

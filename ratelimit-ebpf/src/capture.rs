@@ -39,7 +39,7 @@ pub fn offer(context: *mut xdp_md, verdict: Verdict) {
     }
 }
 
-subprogram! {
+subprograms! {
     fn capture_packet(context: *mut xdp_md, verdict: u64) {
         let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
         let observed = number >= DropReason::ALL.len() as u64;

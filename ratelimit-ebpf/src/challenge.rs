@@ -282,7 +282,7 @@ pub fn key() -> Key {
     Key([word(0), word(1)])
 }
 
-subprogram! {
+subprograms! {
     /// Takes one from a shared budget. `false` if it is spent. All budgets are one path for the
     /// verifier.
     fn take(which: Shared, generation: Generation, now: Instant) -> bool {
@@ -308,9 +308,7 @@ subprogram! {
             None => false,
         }
     }
-}
 
-subprogram! {
     /// [`challenge::judge`] of the packet of `context`.
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
         context: *mut xdp_md, source: &A, upper: UpperLayer, settings: Settings, now: Instant
@@ -345,9 +343,7 @@ subprogram! {
         }
         challenge::without_challenge(source, now, &state)
     }
-}
 
-subprogram! {
     /// [`challenge::is_unproved`] of the packet of `context`.
     pub fn is_unproved[is_unproved_v4, is_unproved_v6]<A>(
         context: *mut xdp_md, source: &A, now: Instant

@@ -9,14 +9,10 @@ use ratelimit_common::{
 
 use crate::{frame, headers::found_inner, tables::KernelTables};
 
-subprogram! {
+subprograms! {
     /// [`classify::classify`].
     pub fn classify_packet(
-        context: *mut xdp_md,
-        upper: UpperLayer,
-        wanted: Wanted,
-        policy: u32,
-        inner: Inner,
+        context: *mut xdp_md, upper: UpperLayer, wanted: Wanted, policy: u32, inner: Inner
     ) -> Classified {
         let tables = KernelTables::without_settings(context, Instant::default());
         let tables = tables.with_inner(found_inner(inner));
@@ -25,15 +21,11 @@ subprogram! {
         let upper = frame::within(is_copied, upper);
         classify::classify(frame, upper, wanted, policy, &tables)
     }
-}
 
-subprogram! {
     /// Runs [`classify::classes`] for a packet without looking for an inner packet: the chain of
     /// calls has no stack left for that.
     pub fn classes_outside(
-        context: *mut xdp_md,
-        upper: UpperLayer,
-        asks_headers: bool,
+        context: *mut xdp_md, upper: UpperLayer, asks_headers: bool
     ) -> ClassSet {
         let tables = KernelTables::without_settings(context, Instant::default());
         let packet = XdpContext::new(context);
@@ -41,9 +33,7 @@ subprogram! {
         let upper = frame::within(is_copied, upper);
         classify::classes(frame, upper, Wanted::by_challenge(asks_headers), &tables)
     }
-}
 
-subprogram! {
     /// [`classify::excluded_by_destination`].
     pub fn excluded_by_destination(context: *mut xdp_md, inner: Inner) -> ClassSet {
         let packet = XdpContext::new(context);

@@ -100,15 +100,13 @@ fn claim<A: FamilyMaps>(
     Ok(set.word_at(claim.slot))
 }
 
-subprogram! {
+subprograms! {
     /// Whether the state of a source is its own. Time does not matter.
     fn is_known[is_known_v4, is_known_v6]<A>(source: &A, policy: &Policy, packet: Packet) -> bool {
         let arrival = packet.arrived(Instant::default());
         store::is_own(&CompactWords::new(source, policy.scope()), policy, &arrival)
     }
-}
 
-subprogram! {
     /// Charges a packet of the source with this tag to the limits of a policy without logs. At
     /// least one of them counts it.
     fn charge_slot_words[charge_slot_words_v4, charge_slot_words_v6]<A>(
@@ -158,23 +156,17 @@ subprogram! {
         };
         charge::charge_steps(|index| policy.limit(index), check, charge, steps.get(), arrival)
     }
-}
 
-subprogram! {
     /// [`compact::check_new`].
     fn check_new(limit: &Limit, set: MapSet, at: Instant, cost: u64) -> Outcome {
         compact::check_new(&set, least(&set, limit, at), limit, at, cost)
     }
-}
 
-subprogram! {
     /// [`compact::place_new`].
     fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
         compact::place_new(&set, least(&set, limit, at), tag, limit, at, cost)
     }
-}
 
-subprogram! {
     /// Whether the source with this tag has room under a limit. A subprogram, as the verifier would
     /// follow its branches once for each limit and family.
     fn check_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Outcome {
@@ -185,9 +177,7 @@ subprogram! {
             check_new(limit, set, at, cost)
         }
     }
-}
 
-subprogram! {
     /// Charges the source with this tag, which gets a slot if it has none. A subprogram likewise.
     fn charge_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
         let slot = find(&set, tag, at);

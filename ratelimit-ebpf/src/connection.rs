@@ -31,12 +31,11 @@ const COMPLETED: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 /// The state of a socket that waits for anybody.
 pub const LISTENING: u32 = 10;
 
-subprogram! {
+subprograms! {
     /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
     /// family.
     pub fn socket[find_socket_v4, find_socket_v6]<A>(
-        context: *mut xdp_md,
-        wanted: Wanted,
+        context: *mut xdp_md, wanted: Wanted
     ) -> Socket {
         let inner = inner(context, settings().generation());
         let packet = XdpContext::new(context);

@@ -28,7 +28,7 @@ pub fn is_due(now: Instant) -> bool {
     now.as_nanos() >= NEXT_EVENT_NS.get()
 }
 
-subprogram! {
+subprograms! {
     /// Sends an event about the packet of `context`, which is of `source`. The next is not due
     /// before [`INTERVAL_NS`] are over.
     pub fn sample[sample_drop_v4, sample_drop_v6]<A>(

@@ -45,7 +45,7 @@ pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
     }
 }
 
-subprogram! {
+subprograms! {
     fn copy_front(context: *mut xdp_md, frame_bytes: u32) {
         let Some(front) = first(&FRONT) else {
             return;

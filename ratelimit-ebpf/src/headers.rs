@@ -38,7 +38,7 @@ pub fn found_inner(inner: Inner) -> Inner {
     inner
 }
 
-subprogram! {
+subprograms! {
     fn find_inner(context: *mut xdp_md, generation: Generation) -> Inner {
         let packet = XdpContext::new(context);
         let (frame, is_copied) = frame::reread(&packet);
@@ -57,7 +57,7 @@ pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
     walk_extensions(context, cursor.offset(), first)
 }
 
-subprogram! {
+subprograms! {
     fn walk_extensions(context: *mut xdp_md, offset: u16, first: u8) -> Walk {
         let context = XdpContext::new(context);
         let (mut cursor, _) = frame::reread(&context);

@@ -36,7 +36,7 @@ pub fn settings(all: Settings) -> Settings {
     }
 }
 
-subprogram! {
+subprograms! {
     fn settings_here(all: Settings) -> Settings {
         let rules = INTERFACES.get(slot());
         rules.map_or(all, |rules| all.on(*rules.of(all.generation())))

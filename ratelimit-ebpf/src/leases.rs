@@ -34,16 +34,14 @@ fn mark<A: FamilyMaps>(source: &A) {
     }
 }
 
-subprogram! {
+subprograms! {
     /// The index of a source's leased policy, which replaces the one with this scope.
     pub fn leased_by_source[leased_by_source_v4, leased_by_source_v6]<A>(
         source: &A, scope: u32, at: Instant
     ) -> u32 {
         leased(&LogKey::new(&SourceKey::new(*source, scope)), at)
     }
-}
 
-subprogram! {
     /// Counts a packet's demand for a source's limits, from the first refusal on. The time does not
     /// matter.
     pub fn count_demand[count_demand_v4, count_demand_v6]<A>(
@@ -55,9 +53,7 @@ subprogram! {
         let key = LogKey::new(&SourceKey::new(*source, policy.scope()));
         count(&key, policy, &packet.arrived(Instant::default()), demanded);
     }
-}
 
-subprogram! {
     /// The index of the node's leased policy, which replaces its own. Counts the demand of a packet
     /// that is about to be charged.
     pub fn leased_by_node(policy: &Policy, is_charged: bool; arrival) -> u32 {
@@ -68,9 +64,7 @@ subprogram! {
         }
         leased
     }
-}
 
-subprogram! {
     /// Counts what a packet asked of the limits of the node, which refused it. Time does not
     /// matter.
     pub fn count_refused_by_node(policy: &Policy, packet: Packet) {

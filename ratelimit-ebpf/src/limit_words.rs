@@ -54,7 +54,7 @@ of_words!(
     charge_8_words = 8
 );
 
-subprogram! {
+subprograms! {
     /// [`charge::check_limit`] for a limit whose state is a word.
     pub fn check_word(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
         charge::check_limit(limit, &word, 0, at, cost)
@@ -72,7 +72,7 @@ pub fn charge_word(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outc
     }
 }
 
-subprogram! {
+subprograms! {
     /// [`Algorithm::counts_for_ns`] of a word.
     pub fn counts_for_ns(limit: &Limit, word: MapWord, at: Instant) -> u64 {
         limit.algorithm().counts_for_ns(word.load(0), at)
@@ -114,7 +114,7 @@ impl LogBits {
     }
 }
 
-subprogram! {
+subprograms! {
     /// [`charge::check_limit`] for a sliding log.
     pub fn check_log[check_log_v4, check_log_v6]<A>(
         limit: &Limit, source: &A, log: LogBits, at: Instant
@@ -132,7 +132,7 @@ pub fn charge_log<A: FamilyMaps>(limit: &Limit, source: &A, log: LogBits, at: In
     charge::until_decided(|| charge_log_of_key(limit, source, log, at))
 }
 
-subprogram! {
+subprograms! {
     /// One attempt: the verifier would follow each.
     fn charge_log_of_key[charge_log_v4, charge_log_v6]<A>(
         limit: &Limit, source: &A, log: LogBits, at: Instant

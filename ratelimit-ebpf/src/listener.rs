@@ -42,7 +42,7 @@ enum Question {
     IsAcknowledged,
 }
 
-subprogram! {
+subprograms! {
     /// The cookie of the listener of the SYN at these offsets.
     pub fn cookie(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
         let cookie = ask::<WITH_OPTIONS>(context, offsets, is_ipv6, Question::Cookie);
@@ -51,9 +51,7 @@ subprogram! {
             segment_bytes: (cookie >> 32) as u16,
         })
     }
-}
 
-subprogram! {
     /// Whether the segment at these offsets acknowledges a cookie of its listener.
     pub fn acknowledges(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> bool {
         ask::<WITHOUT_OPTIONS>(context, offsets, is_ipv6, Question::IsAcknowledged) != 0

@@ -57,7 +57,7 @@ pub fn listed<A: FamilyMaps>(
     prefix_filter::longest_match(address, word, &in_level).unwrap_or_default()
 }
 
-subprogram! {
+subprograms! {
     /// Replaces `answer` by that of the prefix of a length around an address, if there is one. A
     /// subprogram, as the verifier would follow it once for each length.
     fn find_prefix[find_prefix_v4, find_prefix_v6]<A>(
@@ -163,7 +163,7 @@ fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDest
     }
 }
 
-subprogram! {
+subprograms! {
     /// Returns the rules in the longest prefix of a level, and caches them on this CPU.
     fn listed_by_level[listed_by_level_v4, listed_by_level_v6]<A>(
         address: &A, word: u64, level: u64, now: Instant, about: u64
@@ -190,9 +190,7 @@ subprogram! {
         keep(address, state, generation, answer, now);
         answer.at(now)
     }
-}
 
-subprogram! {
     /// Returns the index of the policy for the destination of the packet of `context`. The address
     /// is read again.
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(

@@ -4,7 +4,7 @@ use ratelimit_common::{Instant, neighbour_discovery};
 
 use crate::{atomic, first::first, maps::NEIGHBOUR_DISCOVERY};
 
-subprogram! {
+subprograms! {
     /// Takes one of the budget; `false` when it is spent.
     pub fn take_neighbour_discovery(at: Instant) -> bool {
         let Some(word) = first(&NEIGHBOUR_DISCOVERY) else {

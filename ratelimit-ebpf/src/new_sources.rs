@@ -9,7 +9,7 @@ use crate::{
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
 };
 
-subprogram! {
+subprograms! {
     /// Takes one of the budget; `false` when it is spent.
     pub fn take_new_source(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
         take(newcomer, now, generation)

@@ -31,45 +31,20 @@ impl PooledLimits for MapNode {
 
     #[inline(always)]
     fn share(&self, policy: &Policy, index: usize) -> Share {
-        if interruption::is_possible() {
-            return Share::default();
-        }
-        NODE_SHARES
-            .get(share_place(policy))
-            .and_then(|shares| shares.get(index).copied())
-            .unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
-        self.change_share(policy, index, |_| share);
+        let share = shares(policy).and_then(|shares| shares.get(index).copied());
+        share.unwrap_or_default()
     }
 
     #[inline(always)]
     fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share) {
-        if interruption::is_possible() {
-            return;
-        }
-        if let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) {
-            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other
-            // on one here.
-            if let Some(place) = unsafe { (*shares).get_mut(index) } {
-                *place = change(*place);
-            }
+        if let Some(share) = shares(policy).and_then(|shares| shares.get_mut(index)) {
+            *share = change(*share);
         }
     }
 
     #[inline(always)]
     fn take(&self, policy: &Policy, cost: u64, at: Instant) -> bool {
-        if interruption::is_possible() {
-            return false;
-        }
-        let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) else {
-            return false;
-        };
-        // SAFETY: as above.
-        let [first, ..] = unsafe { &mut *shares };
-        first.take(policy.scope(), cost, at)
+        shares(policy).is_some_and(|[first, ..]| first.take(policy.scope(), cost, at))
     }
 
     #[inline(always)]
@@ -122,6 +97,18 @@ impl PooledLimits for MapNode {
     }
 }
 
+/// The shares of this CPU under a policy; `None` where programs interrupt each other, as another
+/// one may use them.
+#[inline(always)]
+fn shares(policy: &Policy) -> Option<&'static mut [Share; LIMITS_MAX]> {
+    if interruption::is_possible() {
+        return None;
+    }
+    let shares = NODE_SHARES.get_ptr_mut(share_place(policy))?;
+    // SAFETY: a live map value, which belongs to this CPU, where no other program uses it.
+    Some(unsafe { &mut *shares })
+}
+
 /// The words of the node's limits, in an element of their map.
 pub struct NodeWords(*mut Record);
 
@@ -162,28 +149,22 @@ impl Words for NodeWords {
     }
 }
 
-subprogram! {
+subprograms! {
     /// [`node::check`].
     fn check_node(policy: Option<&Policy>; arrival) -> Outcome {
         node::check(policy, &MapNode, arrival)
     }
-}
 
-subprogram! {
     /// [`node::charge`].
     fn charge_node(policy: Option<&Policy>; arrival) -> Outcome {
         node::charge(policy, &MapNode, arrival)
     }
-}
 
-subprogram! {
     /// [`node::spend`] of the policies at these indices; one that there is not is above all.
     pub fn spend_shares(of_node: u32, destination: u32; arrival) -> Outcome {
         node::spend(policies([of_node, destination]), &MapNode, arrival)
     }
-}
 
-subprogram! {
     /// [`node::give_back`] of such policies. Time does not matter.
     pub fn give_shares_back(of_node: u32, destination: u32, packet: Packet) {
         let arrival = packet.arrived(Instant::default());
@@ -196,7 +177,7 @@ fn policies(both: [u32; 2]) -> [Option<&'static Policy>; 2] {
     both.map(|index| POLICIES.get(index))
 }
 
-subprogram! {
+subprograms! {
     /// Returns [`node::withheld`] of the limit at an index. A bit above the index says whether its
     /// rest is wanted.
     fn withheld_of_limit(policy: &Policy, place: u64, at: Instant, needs: u64) -> u64 {
@@ -204,18 +185,14 @@ subprogram! {
         let index = place as usize & (LIMITS_MAX - 1);
         node::withheld(policy, &MapNode, index, at, needs, is_of_rest)
     }
-}
 
-subprogram! {
     /// [`node::check_limit`].
     fn check_node_limit(policy: &Policy, index: usize; arrival) -> Outcome {
         // Kernel 6.1 learns from a comparison about the register, not about the place on the stack
         // that it was read from. A mask comes before it is put there.
         node::check_limit(policy, &MapNode, index & (LIMITS_MAX - 1), arrival)
     }
-}
 
-subprogram! {
     /// [`node::charge_limit`].
     fn charge_node_limit(policy: &Policy, index: usize; arrival) -> Outcome {
         // As above.

@@ -44,7 +44,7 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &PolicyBan, interface: u32) -> bool {
     true
 }
 
-subprogram! {
+subprograms! {
     /// Takes one of the bans that there may be of such sources in a minute.
     pub fn take_ban(evidence: Evidence, now: Instant) -> bool {
         let Some(words) = BAN_RING.get_ptr_mut(evidence as u32) else {
@@ -54,9 +54,7 @@ subprogram! {
         let budget = BAN_BUDGETS.get().of(evidence);
         budget.take_with(&ring, now, |slot| bans_of_minute(ring, slot))
     }
-}
 
-subprogram! {
     /// [`ban_budget::taken`].
     fn bans_of_minute(ring: BanRing, slot: Slot) -> u64 {
         ban_budget::taken(&ring, slot)

@@ -31,7 +31,7 @@ pub fn offer(context: *mut xdp_md, settings: Settings) {
     }
 }
 
-subprogram! {
+subprograms! {
     fn sample_packet(context: *mut xdp_md) {
         let Some(countdown) = first(&COUNTDOWN) else {
             return;

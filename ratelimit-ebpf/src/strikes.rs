@@ -15,7 +15,7 @@ use crate::{
     tables::KernelTables,
 };
 
-subprogram! {
+subprograms! {
     /// [`policy_ban::strike`] of a strike at a time.
     pub fn count_strike[count_strike_v4, count_strike_v6]<A>(
         source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
@@ -23,9 +23,7 @@ subprogram! {
         let tables = KernelTables::without_settings(ptr::null_mut(), at);
         policy_ban::strike(&*on_stack(source), policy, &strike.at(at), &tables)
     }
-}
 
-subprogram! {
     /// [`BanRule::confirm`] by the rule of `policy`.
     pub fn confirm_strike[confirm_strike_v4, confirm_strike_v6]<A>(
         source: &A, policy: &Policy, at: Instant, is_connected: bool
@@ -37,9 +35,7 @@ subprogram! {
             })
         })
     }
-}
 
-subprogram! {
     /// [`policy_ban::ban`] of a strike at a time.
     pub fn ban[ban_source_v4, ban_source_v6]<A>(
         context: *mut xdp_md, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
@@ -78,14 +74,12 @@ pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
     find(source).is_some_and(|word| until_counted(|| strike_word(rule, MapWord(word), now)))
 }
 
-subprogram! {
+subprograms! {
     /// [`BanRule::try_strike`], which the verifier follows once, whatever the family and attempt.
     fn strike_word(rule: &BanRule, word: MapWord, now: Instant) -> Option<bool> {
         rule.try_strike(&word, now)
     }
-}
 
-subprogram! {
     /// [`BanRule::try_confirm`] likewise.
     fn confirm_word(
         rule: &BanRule, word: MapWord, is_connected: bool, now: Instant

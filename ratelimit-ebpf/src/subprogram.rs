@@ -5,13 +5,28 @@
 //! (commit e5069b9c23b3), which may be null. And it has its own stack frame. It takes at most five
 //! numbers and returns one: [`Passed`] converts values to numbers and back.
 
-/// Defines a function whose body is a subprogram: `fn name(arguments) -> Answer { body }`.
+/// Defines functions whose bodies are subprograms: `fn name(arguments) -> Answer { body }`.
 ///
 /// - `fn name[name_v4, name_v6]<A>(...)` has a subprogram for each address family, as BTF knows no
 ///   type parameters. In its body `A` is the family.
 /// - A body reads all of its arguments: one that nothing reads would be a register that nothing has
 ///   written, which the verifier refuses.
 /// - `(...; arrival)` has a last argument, `arrival: &Arrival`, that takes two of the five.
+macro_rules! subprograms {
+    ($(
+        $(#[$doc:meta])*
+        $visibility:vis fn $name:ident $([$v4:ident, $v6:ident]<$A:ident>)? (
+            $($arguments:tt)*
+        ) $(-> $answer:ty)? $body:block
+    )+) => {$(
+        subprogram! {
+            $(#[$doc])*
+            $visibility fn $name $([$v4, $v6]<$A>)? ($($arguments)*) $(-> $answer)? $body
+        }
+    )+};
+}
+
+/// One of them.
 macro_rules! subprogram {
     (
         $(#[$doc:meta])*

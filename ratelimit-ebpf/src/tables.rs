@@ -218,7 +218,7 @@ impl Tables for KernelTables {
     }
 }
 
-subprogram! {
+subprograms! {
     /// Counts a packet in the slot of what decided about it.
     fn count_in_slot(listed: Listed, frame_bytes: u32) {
         add_in_slot(listed, frame_bytes);
@@ -469,13 +469,8 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn ban_by_policy(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        strikes::ban(
-            self.context,
-            source,
-            policy,
-            strike.at,
-            StrikeBits::of(strike),
-        );
+        let bits = StrikeBits::of(strike);
+        strikes::ban(self.context, source, policy, strike.at, bits);
     }
 }
 

@@ -296,9 +296,9 @@ impl<'a> PooledLimits for OnePlace<'a> {
         self.shares.get()[index]
     }
 
-    fn set_share(&self, _: &Policy, index: usize, share: Share) {
+    fn change_share(&self, _: &Policy, index: usize, change: impl Fn(Share) -> Share) {
         let mut all = self.shares.get();
-        all[index] = share;
+        all[index] = change(all[index]);
         self.shares.set(all);
     }
 }
@@ -398,10 +398,10 @@ impl<'a> PooledLimits for Cpu<'a> {
         self.machine.shares[self.cpu].get()[index]
     }
 
-    fn set_share(&self, _: &Policy, index: usize, share: Share) {
+    fn change_share(&self, _: &Policy, index: usize, change: impl Fn(Share) -> Share) {
         let shares = &self.machine.shares[self.cpu];
         let mut all = shares.get();
-        all[index] = share;
+        all[index] = change(all[index]);
         shares.set(all);
     }
 }

@@ -68,12 +68,13 @@ impl PooledLimits for &MemoryNode {
         self.shares(share_place(policy))[index]
     }
 
-    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
+    fn change_share(&self, policy: &Policy, index: usize, change: impl Fn(Share) -> Share) {
         if self.keeps_no_shares {
             return;
         }
         let mut shares = self.shares.borrow_mut();
-        shares.entry(share_place(policy)).or_default()[index] = share;
+        let share = &mut shares.entry(share_place(policy)).or_default()[index];
+        *share = change(*share);
     }
 }
 

@@ -40,7 +40,7 @@ pub fn answer(context: *mut xdp_md) -> u32 {
     answer_query(context)
 }
 
-subprogram! {
+subprograms! {
     /// [`options::write`] into the frame of `context`.
     pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
         let request = Request {
@@ -56,9 +56,7 @@ subprogram! {
         let find = |kind| find_option(context, request.from, request.bytes, kind);
         options::write(frame::whole(&packet), &front, request, listener, find, now)
     }
-}
 
-subprogram! {
     /// [`options::find`] so far behind the front of the frame.
     fn find_option(context: *mut xdp_md, from: u16, bytes: u16, kind: Kind) -> u16 {
         let packet = XdpContext::new(context);
@@ -66,16 +64,12 @@ subprogram! {
         start.skip(from & OFFSET_MAX);
         options::find(start, bytes, kind)
     }
-}
 
-subprogram! {
     /// [`cookie::hash`] with the key of this host.
     pub fn hash_cookie(message: &Message) -> u32 {
         cookie::hash(super::key(), message)
     }
-}
 
-subprogram! {
     /// [`query::question_bytes`] of the packet of `context`.
     pub fn question_bytes(context: *mut xdp_md) -> Option<u16> {
         let packet = XdpContext::new(context);
@@ -83,9 +77,7 @@ subprogram! {
         let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
         query::question_bytes(frame, interface::link_layer(), name_bytes)
     }
-}
 
-subprogram! {
     /// [`query::name_bytes`] so far behind the front of the frame.
     fn name_bytes(context: *mut xdp_md, offset: u16) -> Option<u16> {
         let packet = XdpContext::new(context);
@@ -93,9 +85,7 @@ subprogram! {
         cursor.skip(offset & FIXED_HEADERS_MAX);
         query::name_bytes(cursor)
     }
-}
 
-subprogram! {
     /// [`answer::sum`] of `bytes` bytes at an offset of the frame.
     fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
         let packet = XdpContext::new(context);
@@ -103,9 +93,7 @@ subprogram! {
         cursor.skip(offset & FIXED_HEADERS_MAX);
         answer::sum(cursor, bytes).unwrap_or(0)
     }
-}
 
-subprogram! {
     fn answer_question(context: *mut xdp_md) -> u32 {
         let Some(of_cpu) = first(&OF_CPU) else {
             return XDP_DROP;
@@ -134,9 +122,7 @@ subprogram! {
             None => XDP_DROP,
         }
     }
-}
 
-subprogram! {
     fn answer_query(context: *mut xdp_md) -> u32 {
         let packet = XdpContext::new(context);
         let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);

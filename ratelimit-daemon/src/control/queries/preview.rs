@@ -467,5 +467,5 @@ impl<'a> PooledLimits for ReadOnlyNode<'a> {
         Share::default()
     }
 
-    fn set_share(&self, _: &Policy, _: usize, _: Share) {}
+    fn change_share(&self, _: &Policy, _: usize, _: impl Fn(Share) -> Share) {}
 }
