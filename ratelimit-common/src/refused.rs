@@ -219,11 +219,11 @@ pub fn keep_word<A: Address>(
     Refused::keep_word(set, source, scope, word);
 }
 
-/// Whether a stored word may refuse a packet at `now`. In an eighth of the time the table is used
+/// Whether a stored word may refuse a packet at `now`. In a sixteenth of the time the table is used
 /// anyway. Otherwise the source would look unused there, and be the first to be evicted.
 #[inline(always)]
 pub const fn may_refuse(now: Instant) -> bool {
-    now.as_nanos() & 0x7000 != 0
+    now.as_nanos() & 0xf000 != 0
 }
 
 /// Words are looked up for this long after one was stored, 1.07 s. While nothing is refused, they

@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A time at which words that were kept may refuse.
 const START: u64 = (1 << 40) + (1 << 12);
 /// A time, a little later, at which they may not.
-const ASKED: u64 = (1 << 40) + (1 << 15);
+const ASKED: u64 = (1 << 40) + (1 << 16);
 /// The packets of a limit.
 const AMOUNT: u64 = 2;
 
