@@ -38,7 +38,7 @@ fn try_draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn std::error::Error +
         .margin(16)
         .x_label_area_size(30)
         .y_label_area_size(52)
-        .build_cartesian_2d(0.0..width as f64, 0.0..highest * 1.6)
+        .build_cartesian_2d(0.0..width as f64, 0.0..highest * 1.9)
         .map_err(text)?;
     chart
         .configure_mesh()

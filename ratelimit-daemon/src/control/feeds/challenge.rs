@@ -217,6 +217,10 @@ impl Silence {
         else {
             return Self::new(counted, now);
         };
+        // A challenge may be on while nobody asks for a connection.
+        if challenged == 0 && !self.is_long {
+            return Self::new(counted, now);
+        }
         let lasts = now.as_nanos().saturating_sub(self.since.as_nanos());
         let is_long = challenged >= CHALLENGED_MIN;
         let is_slow = !is_proved && lasts < SLOW_SILENCE_NS;
@@ -305,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn a_quiet_time_with_the_challenge_on_is_no_silence() {
+        let mut silence = None;
+        for second in 0..=120_u64 {
+            let counted = Counted {
+                challenged: second.saturating_sub(65) * 2_000,
+                verified: 0,
+            };
+            let now = Instant::from_nanos(second * 1_000_000_000);
+            silence = Silence::next(silence, counted, now, true, None, false);
+            let is_long = silence.as_ref().is_some_and(|it| it.is_long);
+            assert_eq!(is_long, second >= 75, "{second} s");
+        }
+    }
+
+    #[test]
     fn few_are_silence_where_nobody_has_proved_itself_for_long() {
         for (is_proved, per_minute, is_long) in
             [(false, 20, true), (false, 19, false), (true, 20, false)]
@@ -317,7 +336,8 @@ mod tests {
             for second in 1..=120 {
                 let now = Instant::from_nanos(second * 1_000_000_000);
                 silence = silence.go_on(counted(second * per_minute / 60), now, is_proved);
-                assert_eq!(silence.is_long, is_long && second >= 60, "{second} s");
+                // The first is challenged after two seconds.
+                assert_eq!(silence.is_long, is_long && second >= 62, "{second} s");
             }
         }
     }
