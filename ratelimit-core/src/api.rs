@@ -315,8 +315,12 @@ pub struct Allow {
 pub struct PolicyView {
     /// Name in the configuration, or the prefix for limits set at runtime.
     pub name: String,
-    /// Prefixes of the policy; empty for the default policy.
+    /// Prefixes of the policy, without those of a database; empty for the default policy.
     pub prefixes: Vec<Prefix>,
+    /// Countries and networks that the policy takes from a database, such as `country DE,
+    /// AS64500`. Their prefixes are the list `[policy.NAME]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<String>,
     /// Limits of the policy.
     pub limits: Vec<LimitSpec>,
     /// Whether the policy drops every packet.

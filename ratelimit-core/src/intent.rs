@@ -44,7 +44,7 @@ use crate::{
     origin::Origin,
     policies::{
         DEFAULT, NODE, Role, aggregate_name, destination_name, established_name, interface_name,
-        is_detected,
+        is_detected, policy_of_list,
     },
     prefix::Prefix,
 };
@@ -214,10 +214,14 @@ impl Intent {
         }
     }
 
-    /// Returns only what policies depend on, under another configuration: no bans, allows and
-    /// lists.
+    /// Returns only what policies depend on, under another configuration: no bans and allows, and
+    /// no lists except those that select policies.
     pub fn policies_under(&self, config: Config) -> Self {
+        let lists = self.lists_for(Action::Policy);
         Self {
+            lists: lists
+                .map(|(name, list)| (Arc::clone(name), Arc::clone(list)))
+                .collect(),
             limits: self.limits.clone(),
             inactive: self.inactive.clone(),
             limited: self.limited.clone(),
@@ -545,13 +549,34 @@ impl Intent {
     }
 
     fn configured_policy_name(&self, prefix: Prefix) -> Option<&str> {
-        let mut policies = self.config.policies.iter();
-        let (name, _) =
-            policies.find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok())?;
-        Some(name)
+        self.policy_under(&self.config, prefix)
     }
 
-    /// The prefixes whose sources a policy is for.
+    /// Returns the policy that `config` has for just this prefix: by its sources, else by the
+    /// prefixes that its database has now.
+    pub fn policy_under<'a>(&'a self, config: &'a Config, prefix: Prefix) -> Option<&'a str> {
+        let mut policies = config.policies.iter();
+        let named = policies.find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok());
+        named.map(|(name, _)| name.as_str()).or_else(|| {
+            let mut selected = self.selected_under(config);
+            selected.find_map(|(policy, list)| list.get(prefix).map(|_| policy))
+        })
+    }
+
+    /// Returns the policies of `config` that have a database, with the prefixes that it has now.
+    pub fn selected_under<'a>(
+        &'a self,
+        config: &'a Config,
+    ) -> impl Iterator<Item = (&'a str, &'a List)> {
+        self.lists_for(Action::Policy)
+            .filter_map(move |(name, list)| {
+                let is_configured = config.lists.contains_key(&**name);
+                let policy = policy_of_list(name).filter(|_| is_configured)?;
+                Some((policy, &**list))
+            })
+    }
+
+    /// The prefixes whose sources a policy is for, without those of a database.
     pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
         match self.config.policies.get(policy) {
             Some(policy) => policy.sources.clone(),

@@ -32,6 +32,17 @@ pub fn established_name(policy: &str) -> String {
     format!("[established] {policy}")
 }
 
+/// Returns the name of the list of the prefixes that a policy takes from a database. No other list
+/// can have it.
+pub fn list_name(policy: &str) -> String {
+    format!("[policy.{policy}]")
+}
+
+/// Returns the policy whose database a list is read from, if its name is a [`list_name`].
+pub fn policy_of_list(list: &str) -> Option<&str> {
+    list.strip_prefix("[policy.")?.strip_suffix(']')
+}
+
 /// A policy under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {

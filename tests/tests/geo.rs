@@ -1,4 +1,4 @@
-//! Lists of countries and networks, from databases that the test writes.
+//! Lists and policies of countries and networks, from databases that the test writes.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -82,6 +82,95 @@ fn a_country_is_banned_by_the_prefixes_of_a_database_and_follows_the_file() {
             .contains("country.mmdb: has no prefix of country FR"),
         "{said:?}"
     );
+}
+
+#[test]
+fn a_policy_limits_the_sources_of_a_country_and_follows_the_file() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let country = service.path("country.mmdb");
+    write(
+        &country,
+        "Country",
+        &[
+            ("::203.0.113.0/120", "country_code", "FR"),
+            ("::198.51.100.0/120", "country_code", "DE"),
+        ],
+    );
+    let policy = |code: &str| {
+        format!(
+            "[policy.default]\n\
+             limits = []\n\
+             [policy.abroad]\n\
+             mmdb = \"{}\"\n\
+             country = [\"{code}\"]\n\
+             every = \"1s\"\n\
+             limits = [{{ packets = 2, per = \"1h\" }}]\n\
+             [policy.guest]\n\
+             sources = [\"198.51.100.77\"]\n\
+             limits = []\n",
+            country.display()
+        )
+    };
+    service.configure(&policy("DE")).unwrap();
+    service.start().unwrap();
+    assert_eq!(
+        [(); 4].map(|()| passes(&lab, GERMAN)),
+        [true, true, false, false]
+    );
+    for unlimited in [FRENCH, "198.51.100.77"] {
+        assert_eq!([(); 4].map(|()| passes(&lab, unlimited)), [true; 4]);
+    }
+    let said = service.rlctl(&["check", GERMAN]).unwrap().stdout;
+    assert!(
+        said.contains("policy abroad, for 198.51.100.0/24\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("list: [policy.abroad] selects 198.51.100.0/24 (country DE)"),
+        "{said}"
+    );
+    let said = service.rlctl_ok(&["list", "limits"]).unwrap();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert!(
+        words
+            .join(" ")
+            .contains("abroad country DE 2 packets per 1h"),
+        "{said}"
+    );
+    // The file is replaced.
+    write(
+        &country,
+        "Country",
+        &[("::192.0.2.128/121", "country_code", "DE")],
+    );
+    wait_until("the new file", || passes(&lab, GERMAN));
+    assert_eq!(
+        [(); 3].map(|()| passes(&lab, "192.0.2.200")),
+        [true, true, false]
+    );
+    service.configure(&policy("FR")).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.stderr
+            .contains("country.mmdb: has no prefix of country FR"),
+        "{said:?}"
+    );
+    // The database remembers the prefixes if the file is missing at the next start.
+    service.configure(&policy("DE")).unwrap();
+    fs::remove_file(&country).unwrap();
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert!(!passes(&lab, "192.0.2.200"));
+    // Without the database the policy is gone.
+    service
+        .configure("[policy.default]\nlimits = []\n")
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert!(passes(&lab, "192.0.2.200"));
+    assert_eq!(service.rlctl(&["list", "lists"]).unwrap().stdout, "");
 }
 
 fn passes(lab: &Lab, source: &str) -> bool {

@@ -179,7 +179,7 @@ pub struct ImportedInto {
 pub struct ListView {
     /// Name of the list.
     pub name: Arc<str>,
-    /// Whether the list bans or allows its entries.
+    /// Whether the list bans or allows its entries, or selects them for a policy.
     pub action: Action,
     /// Number of entries.
     pub entries: usize,
@@ -223,7 +223,7 @@ pub struct ListTarget {
 pub struct Listed {
     /// Name of the list.
     pub list: Arc<str>,
-    /// Whether the list bans or allows the address.
+    /// Whether the list bans or allows the address, or selects it for a policy.
     pub action: Action,
     /// Prefix of the entry.
     pub prefix: Prefix,

@@ -16,7 +16,7 @@ use ratelimit_common::{
 use crate::{
     intent::{Intent, WantedPolicy},
     ip_family::IpFamily,
-    policies::{DEFAULT, Role},
+    policies::{DEFAULT, Role, list_name},
     prefix::Prefix,
 };
 
@@ -414,6 +414,8 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
         Role::Node | Role::Interface | Role::Destination(_) => 0.0,
         Role::Prefixes(_, length) => 2f64.powi(length.into()),
         Role::Sources if name == DEFAULT || intent.config.is_of_interface(name) => f64::INFINITY,
+        // The database may have other prefixes tomorrow.
+        Role::Sources if intent.config.lists.contains_key(&list_name(name)) => f64::INFINITY,
         // Each has a connection with this host.
         Role::Established => return limited_sources(intent),
         Role::Sources => intent.prefixes_of(name).iter().map(within).sum(),

@@ -1,4 +1,4 @@
-//! A list that is read from a file: `[list.NAME]`.
+//! A list that is read from a file: `[list.NAME]`, or the database of a `[policy.NAME]`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -70,6 +70,7 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     const FILE: &str = "file = \"/var/lib/lists/drop.txt\"";
     let mut section = value.table(format!("[list.{name}]"), "[list.spamhaus] above it")?;
     let (file, selection) = if let Some((file, selection)) = mmdb::read(&mut section) {
+        refuse_keys_of_text(&mut section);
         (file, Some(selection))
     } else {
         let file = section.require("file", &format!("write {FILE}"));
@@ -80,7 +81,9 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     // A download takes effect only when it is read.
     let is_replaced = url.is_some() || selection.is_some();
     let every = every.or(is_replaced.then_some(EVERY_OF_DOWNLOAD));
-    let action = section.choice("action");
+    let action = section.take("action");
+    let actions = [Action::Ban, Action::Allow].map(|action| (action.label(), action));
+    let action = action.and_then(|value| value.one_of(&actions));
     let mut flag = |key| section.flag(key);
     let (skip_bad, force) = (flag("skip_bad"), flag("force"));
     let (allow_empty, allow_wide) = (flag("allow_empty"), flag("allow_wide"));
@@ -106,6 +109,39 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
         min_count: min_count.map(u64::from),
         json_path,
         connected,
+    })
+}
+
+/// Refuses keys of lists from text files.
+fn refuse_keys_of_text(section: &mut Section<'_>) {
+    for key in ["file", "min_count", "json_path", "skip_bad", "force"] {
+        if section.has(key)
+            && let Some(value) = section.take(key)
+        {
+            let message = format!("`{key}` is not used with `mmdb`");
+            value.complain(message, format!("remove `{key}`, or `mmdb`"));
+        }
+    }
+}
+
+/// Reads the database that selects sources of a policy, as a list; `None` if there is no `mmdb`.
+pub fn read_database(section: &mut Section<'_>) -> Option<ListConfig> {
+    let (file, selection) = mmdb::read(section)?;
+    let every = section.take("every").and_then(|value| read_every(&value));
+    let [allow_empty, allow_wide] = ["allow_empty", "allow_wide"].map(|key| section.flag(key));
+    Some(ListConfig {
+        file: file?,
+        selection: Some(selection),
+        url: None,
+        every: every.or(Some(EVERY_OF_DOWNLOAD)),
+        action: Action::Policy,
+        skip_bad: false,
+        force: false,
+        allow_empty,
+        allow_wide,
+        min_count: None,
+        json_path: None,
+        connected: None,
     })
 }
 

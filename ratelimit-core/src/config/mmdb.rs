@@ -1,4 +1,5 @@
-//! `mmdb`, `country` and `asn` of a list: prefixes from a database of countries or networks.
+//! `mmdb`, `country` and `asn` of a list or policy: prefixes from a database of countries or
+//! networks.
 
 use std::path::PathBuf;
 
@@ -26,14 +27,6 @@ pub fn read(section: &mut Section<'_>) -> Option<(Option<PathBuf>, Selection)> {
     if countries.is_none() && asns.is_none() {
         let message = "`mmdb` without `country` and `asn` selects nothing";
         file.complain(message, format!("add for example {COUNTRY} or {ASN}"));
-    }
-    for key in ["file", "min_count", "json_path", "skip_bad", "force"] {
-        if section.has(key)
-            && let Some(value) = section.take(key)
-        {
-            let message = format!("`{key}` is not used with `mmdb`");
-            value.complain(message, format!("remove `{key}`, or `mmdb`"));
-        }
     }
     let countries = countries.and_then(|value| value.each(COUNTRY, read_country));
     let asns = asns.and_then(|value| value.each(ASN, |it| it.integer_in(1..=u32::MAX, 64_500)));

@@ -3,7 +3,9 @@
 pub mod drops;
 
 use super::{
-    ban, limit, prefixes,
+    ban, limit,
+    list::{self, ListConfig},
+    prefixes,
     report::{At, Spot},
     table::{Section, Value},
 };
@@ -19,7 +21,9 @@ pub struct Policy {
     pub title: String,
     pub spot: Spot,
     pub sources: Vec<At<Prefix>>,
-    /// Whether it has a `sources` key.
+    /// The database that selects more sources.
+    pub database: Option<ListConfig>,
+    /// Whether it has a `sources` or `mmdb` key.
     pub has_sources: bool,
     pub limits: Vec<At<LimitSpec>>,
     /// Whether it drops every packet.
@@ -43,8 +47,10 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     let title = format!("[policy.{name}]");
     let mut section = value.table(&title, "[policy.default] above it")?;
     let sources = section.take("sources");
-    let has_sources = sources.is_some() || name == DEFAULT;
+    let has_database = section.has("mmdb");
+    let has_sources = sources.is_some() || has_database || name == DEFAULT;
     let sources = sources.map_or(vec![], |value| read_sources(&name, &title, value));
+    let database = read_database(&name, &mut section);
     let drops = drops::read(&mut section);
     let limits = if drops {
         None
@@ -62,6 +68,7 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
         title,
         spot: section.finish(),
         sources,
+        database,
         has_sources,
         limits,
         drops,
@@ -84,11 +91,22 @@ fn read_established(value: Value<'_>, title: &str, limits: &[At<LimitSpec>]) -> 
     limit::read_list(value, &format!("`established` of {title}"), EXAMPLE)
 }
 
+const SOURCES_OF_DEFAULT: &str = "[policy.default] is for the sources that no other policy is for";
+
+/// Reads the database that selects more sources.
+fn read_database(name: &str, section: &mut Section<'_>) -> Option<ListConfig> {
+    if name != DEFAULT || !section.has("mmdb") {
+        return list::read_database(section);
+    }
+    let [mmdb, ..] = ["mmdb", "country", "asn"].map(|key| section.take(key));
+    let hint = "remove `mmdb`, or give the policy another name";
+    mmdb?.refuse(SOURCES_OF_DEFAULT, hint)
+}
+
 fn read_sources(name: &str, title: &str, value: Value<'_>) -> Vec<At<Prefix>> {
     if name == DEFAULT {
-        let message = "[policy.default] is for the sources that no other policy is for";
         let hint = "remove `sources`, or give the policy another name";
-        return value.refuse(message, hint).unwrap_or_default();
+        return value.refuse(SOURCES_OF_DEFAULT, hint).unwrap_or_default();
     }
     if value.len() == Some(0) {
         let message = format!("`sources` of {title} is empty");

@@ -11,14 +11,14 @@ use super::{
     document::Document,
     file::File,
     history, interface, limit,
-    list::{ListConfig, NamedList},
+    list::ListConfig,
     model::{AggregateConfig, Config, Interface, NodeConfig, PolicyConfig},
     new_sources,
     policy::{self, Policy},
     prefixes::{self, Places},
     report::{At, Report, values},
 };
-use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
+use crate::{detection::Rules, diagnostic::Problem, policies::list_name, prefix::Prefix};
 
 /// The defaults, apart from interfaces and the default policy.
 pub fn defaults() -> Config {
@@ -94,7 +94,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         report: detection.is_none_or(|at| at.value.report),
         allow: sorted(&document.allow),
         protected: sorted(&document.protected),
-        lists: lists(&document.lists, report),
+        lists: lists(document, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
         on_stop: value_or_default(document.on_stop.as_ref()),
@@ -139,7 +139,9 @@ fn policies(located: &[Policy], report: &Report) -> BTreeMap<String, PolicyConfi
     compiled.collect()
 }
 
-fn lists(located: &[NamedList], report: &Report) -> BTreeMap<String, ListConfig> {
+/// Returns the lists, and the databases of policies.
+fn lists(document: &Document, report: &Report) -> BTreeMap<String, ListConfig> {
+    let located = &document.lists;
     report.find_repeated(
         located
             .iter()
@@ -150,7 +152,10 @@ fn lists(located: &[NamedList], report: &Report) -> BTreeMap<String, ListConfig>
     let named = located
         .iter()
         .map(|it| Some((it.name.value.clone(), it.list.clone()?)));
-    named.flatten().collect()
+    let policies = document.policies.iter();
+    let of_policies =
+        policies.filter_map(|policy| Some((list_name(&policy.name), policy.database.clone()?)));
+    named.flatten().chain(of_policies).collect()
 }
 
 fn interfaces(located: &[Option<interface::Located>], report: &Report) -> Vec<Interface> {

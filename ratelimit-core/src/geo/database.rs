@@ -66,7 +66,7 @@ impl<'a> Database<'a> {
         let missing = found.missing(selection).filter(|_| !allow_empty);
         if let Some(missing) = missing {
             let error = format!("has no prefix of {missing}");
-            let hint = "remove it from the list, or set allow_empty = true";
+            let hint = "remove it, or set allow_empty = true";
             return Err(self.no_list(&error, hint));
         }
         Ok((found.entries, found.reasons))

@@ -1,4 +1,4 @@
-//! The countries and networks that a list selects.
+//! The countries and networks that a list or policy selects.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -38,6 +38,15 @@ impl fmt::Display for Country {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second] = self.0.map(char::from);
         write!(formatter, "{first}{second}")
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let countries = self.countries.iter().map(|code| format!("country {code}"));
+        let asns = self.asns.iter().map(|asn| format!("AS{asn}"));
+        let parts: Vec<String> = countries.chain(asns).collect();
+        formatter.write_str(&parts.join(", "))
     }
 }
 

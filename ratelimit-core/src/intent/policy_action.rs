@@ -18,8 +18,8 @@ use crate::{
 impl Intent {
     /// Returns the action of the policy of exactly this prefix.
     pub fn action_of(&self, prefix: Prefix) -> Option<PolicyAction> {
-        let mut policies = self.config.policies.values();
-        let policy = policies.find(|policy| policy.sources.binary_search(&prefix).is_ok());
+        let policy = self.policy_under(&self.config, prefix);
+        let policy = policy.and_then(|name| self.config.policies.get(name));
         let default = &self.config.default_policy;
         let default = Some(default).filter(|policy| policy.drops && prefix.is_empty());
         policy.or(default).map(action)
@@ -32,10 +32,22 @@ impl Intent {
         let all = all.into_iter().filter_map(|first| Prefix::around(first, 0));
         let named = self.config.policies.values();
         let prefixes = named.flat_map(|policy| policy.sources.iter().copied());
-        let prefixes = prefixes.chain(all).filter(|_| drops);
+        let selected = self.selected_under(&self.config);
+        let selected = selected.flat_map(|(_, list)| list.entries().iter().map(|it| it.prefix));
+        let prefixes = prefixes.chain(selected).chain(all).filter(|_| drops);
         prefixes
             .filter_map(|prefix| Some((prefix, Statement::Action(self.action_of(prefix)?))))
             .collect()
+    }
+
+    /// Returns the policy that `config` has for the longest matching prefix if it drops every
+    /// packet. A dry run drops nothing. Allows are not considered.
+    pub fn dropped_under<'a>(&'a self, config: &'a Config, prefix: Prefix) -> Option<&'a str> {
+        let mut around = prefix.supernets().rev();
+        let name = around.find_map(|outer| self.policy_under(config, outer));
+        let name = name.unwrap_or(DEFAULT);
+        let policy = config.policies.get(name).unwrap_or(&config.default_policy);
+        (policy.drops && !policy.observe && !config.observe).then_some(name)
     }
 }
 
@@ -47,19 +59,6 @@ impl Config {
         let named = named.map(|(name, policy)| (name.as_str(), policy));
         let all = std::iter::once(default).chain(named);
         all.filter_map(|(name, policy)| policy.drops.then_some(name))
-    }
-
-    /// Returns the policy of the longest matching prefix if it drops every packet. A dry run drops
-    /// nothing. Allows are not considered.
-    pub fn dropped_by(&self, prefix: Prefix) -> Option<&str> {
-        let mut around = prefix.supernets().rev();
-        let named = around.find_map(|outer| {
-            let mut policies = self.policies.iter();
-            policies.find(|(_, policy)| policy.sources.binary_search(&outer).is_ok())
-        });
-        let named = named.map(|(name, policy)| (name.as_str(), policy));
-        let (name, policy) = named.unwrap_or((DEFAULT, &self.default_policy));
-        (policy.drops && !policy.observe && !self.observe).then_some(name)
     }
 }
 
@@ -75,12 +74,18 @@ fn action(policy: &PolicyConfig) -> PolicyAction {
 mod tests {
     use std::net::IpAddr;
 
+    use jiff::Timestamp;
     use ratelimit_common::{Cursor, DropReason, Instant, PassReason, Verdict};
 
     use super::*;
     use crate::{
         compile::Compiled,
         config::{File, parse},
+        intent::{
+            Edit, FOREVER,
+            list::{List, ListEntry},
+        },
+        lists::{self, Action, ListText, ReasonId, Reasons, Vetting},
     };
 
     const BASE: &str = "[[interface]]\nname = \"eth0\"\n";
@@ -119,7 +124,8 @@ limits = [{ packets = 1, per = "1s" }]
         ] {
             assert_eq!(judge(&compiled, address), verdict, "{address}");
         }
-        let by = |prefix: &str| compiled.config().dropped_by(prefix.parse().unwrap());
+        let intent = Intent::new(compiled.config().clone());
+        let by = |prefix: &str| intent.dropped_under(&intent.config, prefix.parse().unwrap());
         assert_eq!(by("203.0.113.7"), Some("default"));
         assert_eq!(by("192.0.2.129"), Some("guests"));
         assert_eq!((by("192.0.2.200"), by("192.0.2.1")), (None, None));
@@ -132,7 +138,90 @@ limits = [{ packets = 1, per = "1s" }]
             judge(&compiled, "203.0.113.7"),
             Verdict::Observe(DropReason::Policy)
         );
-        assert_eq!(compiled.config().dropped_by("::1".parse().unwrap()), None);
+        let intent = Intent::new(compiled.config().clone());
+        let prefix = "::1".parse().unwrap();
+        assert_eq!(intent.dropped_under(&intent.config, prefix), None);
+    }
+
+    #[test]
+    fn prefixes_of_a_database_are_under_its_policy_like_sources_and_sources_come_first() {
+        let text = r#"
+[policy.default]
+action = "drop"
+[policy.home]
+sources = ["192.0.2.200"]
+mmdb = "/country.mmdb"
+country = ["DE"]
+limits = [{ packets = 1, per = "1s" }]
+[policy.office]
+sources = ["192.0.2.128/25", "198.51.100.0/24", "203.0.113.0/24"]
+action = "drop"
+"#;
+        let (config, _) = parse(&[file(text)]).unwrap();
+        let selected = [
+            "192.0.2.0/24",
+            "203.0.113.0/24",
+            "198.51.100.128/25",
+            "2001:db8::/32",
+        ];
+        let text = selected.join("\n");
+        let source = ListText {
+            name: "list",
+            bytes: text.as_bytes(),
+            now: Timestamp::UNIX_EPOCH,
+            written: Timestamp::UNIX_EPOCH,
+        };
+        let reading = lists::read(source, &Vetting::default()).unwrap();
+        let lists = vec![("[policy.home]".to_owned(), reading)];
+        let compiled = Compiled::new(config.clone(), lists).unwrap();
+        let (dropped, conforming) = (
+            Verdict::Drop(DropReason::Policy),
+            Verdict::Pass(PassReason::Conforming),
+        );
+        for (address, verdict) in [
+            ("198.51.100.1", dropped),
+            ("8.8.8.8", dropped),
+            ("192.0.2.1", conforming),
+            ("192.0.2.129", dropped),
+            ("192.0.2.200", conforming),
+            ("203.0.113.1", dropped),
+            ("198.51.100.128", conforming),
+            ("2001:db8::1", conforming),
+        ] {
+            assert_eq!(judge(&compiled, address), verdict, "{address}");
+        }
+        // As the daemon compiles the prefixes of a list that changes.
+        let mut intent = Intent::new(config);
+        let list = List::new(Action::Policy, None, Timestamp::UNIX_EPOCH, "config".into());
+        let entries = selected.map(|prefix| ListEntry {
+            prefix: prefix.parse().unwrap(),
+            until: FOREVER,
+            reason: ReasonId::NONE,
+        });
+        let list = list.with_entries(entries.into(), Reasons::default());
+        intent.edit(Edit::List(
+            "[policy.home]".into(),
+            Some(list.into()),
+            [].into(),
+        ));
+        let policies = selected.map(|prefix| intent.policy_name(prefix.parse().unwrap()));
+        let policies: Vec<_> = policies
+            .iter()
+            .map(|name| name.as_deref().unwrap())
+            .collect();
+        assert_eq!(policies, ["home", "office", "home", "home"]);
+        let by = |prefix: &str| intent.dropped_under(&intent.config, prefix.parse().unwrap());
+        assert_eq!(by("8.8.8.8"), Some("default"));
+        assert_eq!(
+            (by("203.0.113.1"), by("198.51.100.128")),
+            (Some("office"), None)
+        );
+        // A policy that lost its database has no prefixes of it.
+        let text = "[policy.default]\nlimits = []\n[policy.home]\nsources = [\"192.0.2.200\"]\n\
+                    limits = []\n";
+        let (config, _) = parse(&[file(text)]).unwrap();
+        intent.edit(Edit::Config(Box::new(config)));
+        assert_eq!(intent.policy_name(selected[0].parse().unwrap()), None);
     }
 
     #[test]

@@ -10,8 +10,7 @@ use crate::{
     counter_slots::{CounterSlots, Owner},
     lists::Action,
     origin::Origin,
-    policies::DEFAULT,
-    policies::Role,
+    policies::{DEFAULT, Role, policy_of_list},
     prefix::Prefix,
     rules::{Counted, CountedPolicy, Statement, longer},
 };
@@ -79,8 +78,8 @@ impl Intent {
     }
 
     /// Everything that is said about prefixes; runtime limits come before those of the
-    /// configuration, and of what lasts as long the last is what packets are counted for. `policy`
-    /// is that of a name.
+    /// configuration, and those before databases of policies. Of what lasts as long, the last is
+    /// what packets are counted for. `policy` is that of a name.
     pub fn statements(
         &self,
         slots: &CounterSlots,
@@ -129,15 +128,24 @@ impl Intent {
             let sources = configured.sources.iter();
             all.extend(sources.filter_map(|prefix| Some((*prefix, Statement::Policy(policy?)))));
         }
+        for (name, list) in self.selected_under(&self.config) {
+            let Some(policy) = policy(name) else { continue };
+            let prefixes = list.entries().iter().map(|entry| entry.prefix);
+            all.extend(prefixes.map(|prefix| (prefix, Statement::Policy(policy))));
+        }
         all
     }
 
     /// Everything that packets are counted for, except policies.
     pub fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
-        let lists = self.lists.keys().map(|name| Owner::List(name));
+        let lists = self.lists.keys().map(|name| &**name);
         // A list whose file could not be read yet keeps its counter.
-        let named = self.config.lists.keys().map(|name| Owner::List(name));
+        let named = self.config.lists.keys().map(String::as_str);
         let lists = lists.chain(named);
+        // Packets from there are counted for the policy.
+        let lists = lists
+            .filter(|name| policy_of_list(name).is_none())
+            .map(Owner::List);
         let configured = self.config.allow.iter().copied();
         let allows = configured.chain(self.allows.keys().copied());
         let bans = self.bans.keys();
@@ -158,12 +166,13 @@ fn longest(all: impl Iterator<Item = Counted>) -> Option<Counted> {
 }
 
 fn of_list(list: &List, slot: u16) -> impl Iterator<Item = (Prefix, Statement)> + '_ {
-    list.entries().iter().map(move |entry| {
+    list.entries().iter().filter_map(move |entry| {
         let counted = |until| Counted { until, slot };
         let statement = match list.action {
             Action::Ban => Statement::Banned(counted(renewed::end_in_list(list, entry.until))),
             Action::Allow => Statement::Allowed(counted(renewed::allow_in_list(list, entry.until))),
+            Action::Policy => return None,
         };
-        (entry.prefix, statement)
+        Some((entry.prefix, statement))
     })
 }

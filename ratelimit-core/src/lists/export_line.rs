@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::IntoStaticStr;
 
-/// Whether a list bans or allows its entries.
-#[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, clap::ValueEnum, VariantArray)]
+/// Whether a list bans or allows its entries, or selects them for a policy.
+#[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -19,6 +19,9 @@ pub enum Action {
     /// Passes their packets; overrides bans and limits.
     #[value(help = "Their packets pass")]
     Allow,
+    /// Selects the policy whose database the list is read from.
+    #[value(skip)]
+    Policy,
 }
 
 impl Action {

@@ -47,6 +47,7 @@ impl Vetting {
             Action::Allow => {
                 "write --allow, or action = \"allow\"; a mixed export is imported without a flag"
             }
+            Action::Policy => "remove `action` from the line",
         };
         Err(Problem::new(message, hint))
     }

@@ -46,7 +46,7 @@ pub fn from_file(
     let (action, connected) = (file.config.action, file.config.connected);
     let cut = match (action, connected) {
         (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries).0,
-        (Action::Ban, Some(Connected::Include)) | (Action::Allow, _) => Vec::new(),
+        (Action::Ban, Some(Connected::Include)) | (Action::Allow | Action::Policy, _) => Vec::new(),
     };
     let unsaid = match connected {
         None => protected.describe_cut(&cut),

@@ -19,7 +19,7 @@ impl Protected {
                 exempt.add(self.exempt(list.entries(), |entry| entry.prefix));
                 exempt
             }
-            Action::Allow => ExemptEntries::default(),
+            Action::Allow | Action::Policy => ExemptEntries::default(),
         }
     }
 

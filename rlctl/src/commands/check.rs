@@ -540,6 +540,7 @@ fn list(listed: &Listed, now: &Zoned) -> String {
     let does = match listed.action {
         Action::Ban => "bans",
         Action::Allow => "allows",
+        Action::Policy => "selects",
     };
     let until = listed
         .until

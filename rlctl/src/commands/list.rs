@@ -170,8 +170,10 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     let limits = policy.limits.iter().map(ToString::to_string);
     let ban = policy.ban.iter().map(|ban| format!("after {ban}"));
     let limits: Vec<String> = limits.chain(ban).collect();
-    for row in 0..limits.len().max(policy.prefixes.len()).max(1) {
-        let prefix = policy.prefixes.get(row).map(ToString::to_string);
+    let prefixes = policy.prefixes.iter().map(ToString::to_string);
+    let prefixes: Vec<String> = prefixes.chain(policy.selection.clone()).collect();
+    for row in 0..limits.len().max(prefixes.len()).max(1) {
+        let prefix = prefixes.get(row).cloned();
         let limit = limits.get(row).cloned();
         table.row([
             first(&policy.name, row),
@@ -196,7 +198,9 @@ fn default_for(policy: &PolicyView) -> &'static str {
         AppliesTo::Interface => "all traffic",
         AppliesTo::Node => "everything",
         AppliesTo::Source if policy.name == "default" => "all others",
-        AppliesTo::Source if policy.prefixes.is_empty() => "others, per interface",
+        AppliesTo::Source if policy.prefixes.is_empty() && policy.selection.is_none() => {
+            "others, per interface"
+        }
         AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",
     }
 }

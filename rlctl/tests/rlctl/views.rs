@@ -119,6 +119,7 @@ fn policies() -> [PolicyView; 2] {
     let default = PolicyView {
         name: "default".to_owned(),
         prefixes: Vec::new(),
+        selection: None,
         limits: limits().iter().map(|state| state.limit.clone()).collect(),
         drops: false,
         observe: false,
@@ -134,6 +135,7 @@ fn policies() -> [PolicyView; 2] {
             "203.0.113.0/24".parse().unwrap(),
             "2001:db8::/48".parse().unwrap(),
         ],
+        selection: None,
         limits: Vec::new(),
         drops: false,
         observe: true,

@@ -4,9 +4,13 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::{DEFAULT, Policy};
 use crate::{
-    config::{Config, document::Document, interface::Located, report::Report, table::Section},
+    config::{
+        Config, PolicyConfig, document::Document, interface::Located, report::Report,
+        table::Section,
+    },
     diagnostic::Problem,
     lists::Action,
+    policies::list_name,
 };
 
 /// The values of `action`.
@@ -77,10 +81,13 @@ pub fn warn(document: &Document, config: &Config, warnings: &Report) {
     let Some(default) = default.filter(|policy| policy.drops && !policy.observe) else {
         return;
     };
-    let mut policies = config.policies.values();
+    let mut policies = config.policies.iter();
     let mut lists = config.lists.values();
+    let has_sources = |name: &str, policy: &PolicyConfig| {
+        !policy.sources.is_empty() || config.lists.contains_key(&list_name(name))
+    };
     let lets_in = !config.allow.is_empty()
-        || policies.any(|policy| !policy.drops && !policy.sources.is_empty())
+        || policies.any(|(name, policy)| !policy.drops && has_sources(name, policy))
         || lists.any(|list| list.action == Action::Allow);
     if !lets_in {
         let message = "[policy.default] drops every packet, and nothing lets a source in";

@@ -6,6 +6,7 @@ use std::path::Path;
 use ratelimit_core::{
     api::Refused,
     config::{Config, Interface},
+    policies::policy_of_list,
 };
 
 /// Refuses what only root may try.
@@ -63,9 +64,8 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     let other = lists.find(|(_, list)| !directories.contains(&list.file.parent()));
     other.map(|(name, list)| {
         let file = list.file.display();
-        format!(
-            "[list.{name}]: {file} is outside the list directories of the running configuration"
-        )
+        let table = policy_of_list(name).map_or_else(|| format!("[list.{name}]"), |_| name.clone());
+        format!("{table}: {file} is outside the list directories of the running configuration")
     })
 }
 

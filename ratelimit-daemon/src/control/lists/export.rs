@@ -43,7 +43,8 @@ pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refuse
     let has_allows = matches!(what, Exported::Kept | Exported::Allows | Exported::All);
     let has_list = |its_name: &str, list: &List| match what {
         Exported::Kept => list.file.is_none(),
-        Exported::All => true,
+        // The entries of policies are the configuration's.
+        Exported::All => list.action != Action::Policy,
         Exported::List => its_name == name,
         Exported::Bans | Exported::Allows => false,
     };

@@ -3,7 +3,7 @@
 use ratelimit_core::{
     api::{AppliesTo, EntryCounter, Origin, PolicyView, RuntimeEntry},
     intent::Target,
-    policies::{DEFAULT, Role, is_detected},
+    policies::{DEFAULT, Role, is_detected, list_name},
 };
 
 use crate::control::{reports::rows, state::State};
@@ -34,6 +34,10 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     Some(policy) => policy.sources.clone(),
                     None if detected => state.intent.limited_under(&policy.name),
                     None => own.into_iter().collect(),
+                },
+                selection: {
+                    let database = state.intent.config.lists.get(&list_name(&policy.name));
+                    database.and_then(|it| Some(it.selection.as_ref()?.to_string()))
                 },
                 limits: policy.all_limits().cloned().collect(),
                 drops: match (policy.name.as_str(), configured) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ratelimit_core::{
     api::{ExemptEntries, ListView},
     counter_slots::Owner,
+    policies::policy_of_list,
 };
 
 use crate::{
@@ -62,7 +63,10 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
             }
             _ => 0,
         },
-        counter: state.counter(Owner::List(&name)),
+        counter: match policy_of_list(&name) {
+            Some(policy) => state.policy_counter(policy),
+            None => state.counter(Owner::List(&name)),
+        },
         name,
     }
 }

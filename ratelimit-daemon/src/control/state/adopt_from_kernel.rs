@@ -122,6 +122,7 @@ impl Adoption<'_> {
                 let until = match list.action {
                     Action::Ban => held.banned_until(),
                     Action::Allow => held.allowed_until(),
+                    Action::Policy => None,
                 }?;
                 let after = until.as_nanos().saturating_sub(entry.until.as_nanos());
                 if until.as_nanos().abs_diff(entry.until.as_nanos()) <= SAME_END_NANOS {

@@ -16,9 +16,13 @@ use crate::{clock, control::state::State, protected::Why};
 
 /// Refuses a configuration that drops needed addresses which the running one lets in.
 pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
+    let intent = &state.intent;
     let mut dropped = dropped(state, next);
     dropped.retain(|(prefix, _)| is_let_in(state, &state.intent.config, *prefix));
-    let Some(policy) = dropped.first().and_then(|(it, _)| next.dropped_by(*it)) else {
+    let Some(policy) = dropped
+        .first()
+        .and_then(|(it, _)| intent.dropped_under(next, *it))
+    else {
         return Ok(());
     };
     let error = format!(
@@ -71,7 +75,7 @@ fn is_let_in(state: &State, config: &Config, prefix: Prefix) -> bool {
         config.lists.contains_key(name) || !state.intent.config.lists.contains_key(name)
     };
     let mut lists = state.intent.lists_for(Action::Allow);
-    config.dropped_by(prefix).is_none()
+    state.intent.dropped_under(config, prefix).is_none()
         || configured.any(|allow| allow.covers(prefix))
         || runtime.any(|(allow, row)| row.until > now && allow.covers(prefix))
         || lists.any(|(name, list)| remains(name) && list.around(prefix, now).next().is_some())

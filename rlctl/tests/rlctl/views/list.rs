@@ -119,6 +119,7 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
         PolicyView {
             runtime: Some(runtime(Some(until), Some("crawler"))),
             origin: Origin::Manual,
+            selection: Some("country DE, AS64500".to_owned()),
             ..partner.clone()
         },
         PolicyView {
@@ -131,15 +132,16 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
     ];
     let stdout = &format!(
         "\
-POLICY     PREFIX          LIMIT                       MODE     PACKETS  BYTES  \
+POLICY     PREFIX               LIMIT                       MODE     PACKETS  BYTES  \
     UNTIL                LEFT     SINCE                BY      REASON
-default    all others      1000 packets per 1s         enforce       70   \
+default    all others           1000 packets per 1s         enforce       70   \
     4200                                                     config
-                           50MB per 1s (fixed-window)
-partner    203.0.113.0/24  unlimited                   observe        -      -  {until_reported}  \
-    10d 12h  {since_reported}  alice   crawler
+                                50MB per 1s (fixed-window)
+partner    203.0.113.0/24       unlimited                   observe        -      -  \
+    {until_reported}  10d 12h  {since_reported}  alice   crawler
            2001:db8::/48
-192.0.2.1  192.0.2.1       unlimited                   observe        -      -  \
+           country DE, AS64500
+192.0.2.1  192.0.2.1            unlimited                   observe        -      -  \
     forever                       {since_reported}  alice"
     );
     check_view(

@@ -52,6 +52,10 @@ impl Importer<'_> {
         answer: &mut Imported,
     ) -> Result<Vec<Edit>, Refused> {
         let name = self.list_name(request.list.as_deref().unwrap_or_default())?;
+        if request.action == Action::Policy {
+            let error = "an import cannot select sources of a policy";
+            return Err(Refused::because(error).hint("use `mmdb` in [policy.NAME]"));
+        }
         default_reason(request, &mut reading.entries, &mut reading.reasons);
         let mut list = List::new(request.action, None, clock::wall(), author.into());
         let cut = self.cut(request, request.action, &mut reading.entries, answer);
@@ -273,6 +277,10 @@ impl Importer<'_> {
                     targets.push(Err(format!(
                         "of the list {name}, which is read from its file"
                     )));
+                    continue;
+                }
+                (_, _, Action::Policy) => {
+                    targets.push(Err("of a policy, which selects them itself".to_owned()));
                     continue;
                 }
                 (_, Origin::List(name), action) => Target::List(self.list_name(&name)?, action),

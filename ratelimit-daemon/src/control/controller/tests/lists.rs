@@ -485,6 +485,11 @@ fn a_list_of_a_file_is_not_changed_by_hand() {
         "{refused:?}"
     );
     assert!(lab.remove_list(target("drop"), "root").is_err());
+    let of_policy = lab.send(&request("other", Action::Policy), "192.0.2.2\n");
+    assert_eq!(
+        of_policy.unwrap_err().error,
+        "an import cannot select sources of a policy"
+    );
     let all = lab.export(Exported::All);
     let answer = lab.send(&ImportRequest::default(), &all).unwrap();
     assert_eq!(

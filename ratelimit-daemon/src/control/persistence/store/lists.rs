@@ -194,7 +194,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 fn read_action(text: &str) -> anyhow::Result<Action> {
-    let actions = [Action::Ban, Action::Allow].into_iter();
+    let actions = [Action::Ban, Action::Allow, Action::Policy].into_iter();
     let mut found = actions.filter(|action| action.label() == text);
     found
         .next()
