@@ -634,7 +634,7 @@ mod tests {
 
     #[test]
     fn a_source_that_lost_its_state_is_refused_by_its_cached_denial_as_in_the_kernel() {
-        let asked = NOW + (7 << 12);
+        let asked = NOW + (15 << 12);
         assert_eq!(after_eviction(&tables(), NOW), LIMITED);
         assert_eq!(after_eviction(&tables(), asked), CONFORMING);
         assert_eq!(after_eviction(&tables().interruptible(), NOW), CONFORMING);
