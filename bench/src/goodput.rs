@@ -24,12 +24,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use contender::{Contender, Kind};
-use flood::{Flood, Sender};
 use jiff::Timestamp;
 use ratelimit_tests::cpu;
-use search::BreakPoint;
-use users::Pages;
 
 use crate::{
     arguments::Arguments,
@@ -38,6 +34,10 @@ use crate::{
     statistics::Spread,
     table::{self, Cell},
 };
+use contender::{Contender, Kind};
+use flood::{Flood, Sender};
+use search::BreakPoint;
+use users::Pages;
 
 /// How long users are served at a rate of the flood: twice as long as a lost SYN waits (RFC 6298,
 /// 2.1), so that its second try counts.

@@ -62,7 +62,7 @@ impl Users {
         Ok(Self { directory })
     }
 
-    /// They ask for so long, before the flood on their CPU.
+    /// They ask for so long.
     pub fn ask(&self, far: &Namespace, duration: Duration) -> Result<Pages> {
         let duration = format!("-d{}s", duration.as_secs());
         let script = self

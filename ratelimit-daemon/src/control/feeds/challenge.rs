@@ -217,7 +217,7 @@ impl Silence {
         else {
             return Self::new(counted, now);
         };
-        // A challenge may be on while nobody asks for a connection.
+        // A challenge may be on while no client asks for a connection.
         if challenged == 0 && !self.is_long {
             return Self::new(counted, now);
         }
