@@ -17,8 +17,8 @@ const CAPTURED: usize = 1 << 16;
 #[btf_map]
 static PACE: PerCpuArray<Pace, 1> = PerCpuArray::new();
 
-/// Index 0 → the first bytes of a packet before its source is written. Receivers change packets, and
-/// the kernel uses their memory again as it is.
+/// Index 0 → the first bytes of a packet before its source is written. Receivers change packets,
+/// and the kernel uses their memory again as it is.
 #[btf_map]
 static TEMPLATE: Array<[u8; FRAME], 1> = Array::new();
 
