@@ -50,6 +50,10 @@ pub struct Arguments {
     #[arg(long)]
     pub reads: bool,
 
+    /// Measure limits of keys beside those of other programs, and nothing else
+    #[arg(long)]
+    pub keys: bool,
+
     /// Measure which floods a web server withstands, and nothing else
     #[arg(long)]
     pub goodput: bool,

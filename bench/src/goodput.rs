@@ -10,7 +10,6 @@
 mod captured;
 mod contender;
 mod flood;
-mod placement;
 mod plot;
 mod search;
 mod servers;
@@ -31,13 +30,14 @@ use crate::{
     arguments::Arguments,
     document::{self, Markers},
     machine::{self, Machine},
+    placement,
     statistics::Spread,
     table::{self, Cell},
+    wrk::Pages,
 };
 use contender::{Contender, Kind};
 use flood::{Flood, Sender};
 use search::BreakPoint;
-use users::Pages;
 
 /// How long users are served at a rate of the flood: twice as long as a lost SYN waits (RFC 6298,
 /// 2.1), so that its second try counts.

@@ -69,6 +69,21 @@ pub fn idle(cpu: usize) -> Result<Duration> {
     }
 }
 
+/// The time that all threads of a process were on CPUs for.
+#[expect(clippy::cast_precision_loss, reason = "days are exact")]
+pub fn cpu_seconds(pid: u32) -> Result<f64> {
+    let mut nanos = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let first = text.split_whitespace().next();
+        nanos += first
+            .context("schedstat has no figure")?
+            .parse::<u64>()
+            .context("reading schedstat")?;
+    }
+    Ok(nanos as f64 / 1e9)
+}
+
 fn read(path: &str) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("reading {path}"))
 }

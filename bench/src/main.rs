@@ -11,6 +11,7 @@ mod pace;
 mod arguments;
 
 mod catalog;
+mod client;
 mod compare;
 mod control;
 mod document;
@@ -19,19 +20,23 @@ mod goodput;
 mod hand_written;
 mod harness;
 mod installation;
+mod keys;
 mod lists;
 mod live;
 mod machine;
 mod measure;
+mod placement;
 mod plot;
 mod reads;
 mod report;
 mod scenario;
+mod server;
 mod statistics;
 mod store;
 mod table;
 mod tcp;
 mod traffic;
+mod wrk;
 
 use std::{fs, process::ExitCode};
 
@@ -70,6 +75,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.reads {
         let object = fs::read(&arguments.harness)?;
         reads::measure(&object, &Lab::new()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.keys {
+        keys::measure(arguments.rounds)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.goodput {

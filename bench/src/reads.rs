@@ -17,6 +17,7 @@ use crate::{
     catalog,
     harness::Harness,
     installation::{Installation, Running},
+    machine::cpu_seconds,
     scenario::Scenario,
     statistics::Spread,
     store::Store,
@@ -217,19 +218,4 @@ fn idle(store: Store, lab: &Lab) -> Result<()> {
         kib("RssAnon:")
     );
     Ok(())
-}
-
-/// The time that all threads of a process were on CPUs for.
-#[expect(clippy::cast_precision_loss, reason = "days are exact")]
-fn cpu_seconds(pid: u32) -> Result<f64> {
-    let mut nanos = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = fs::read_to_string(task?.path().join("schedstat"))?;
-        let first = text.split_whitespace().next();
-        nanos += first
-            .context("schedstat has no figure")?
-            .parse::<u64>()
-            .context("reading schedstat")?;
-    }
-    Ok(nanos as f64 / 1e9)
 }

@@ -31,6 +31,15 @@ impl Spread {
             max: sorted[sorted.len() - 1],
         })
     }
+
+    /// Returns the figures in another unit.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            min: self.min * factor,
+            median: self.median * factor,
+            max: self.max * factor,
+        }
+    }
 }
 
 #[cfg(test)]

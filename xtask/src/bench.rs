@@ -11,6 +11,8 @@ use crate::{process, setup, workspace};
 
 /// The option of the benchmark that names a checkout.
 const XDP_FIREWALL: &str = "--xdp-firewall";
+/// The option that measures limits of keys beside those of other programs.
+const KEYS: &str = "--keys";
 
 /// Measures what a packet costs, as a ratio to an empty program
 ///
@@ -32,9 +34,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Passes these arguments to the benchmark.
 pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
     setup::bench()?;
-    let mut words = passed_on.iter().map(|word| word.to_string_lossy());
-    if words.any(|word| word.starts_with(XDP_FIREWALL)) {
+    let has = |option| {
+        let mut words = passed_on.iter().map(|word| word.to_string_lossy());
+        words.any(|word| word.starts_with(option))
+    };
+    if has(XDP_FIREWALL) {
         setup::xdp_firewall()?;
+    }
+    if has(KEYS) {
+        setup::key_limiters()?;
     }
     let harness = build_harness()?;
     let mut build = process::cargo();

@@ -58,6 +58,12 @@ pub fn goodput() -> Result<()> {
     unpacked::fetch_servers()
 }
 
+/// Installs the additional programs that limit keys, and wrk.
+pub fn key_limiters() -> Result<()> {
+    packages::install(packages::FOR_GOODPUT)?;
+    unpacked::fetch_key_limiters()
+}
+
 /// Installs everything for building, and for testing on other kernels.
 pub fn kernels() -> Result<()> {
     build()?;

@@ -1,17 +1,11 @@
 //! Bans over the API as other programs send them: HTTP over the control socket, one ban a request.
 
-use std::{
-    io::{self, BufRead, BufReader, Write},
-    net::Ipv4Addr,
-    os::{fd::AsRawFd, unix::net::UnixStream},
-    path::Path,
-    thread,
-    time::Instant,
-};
+use std::{net::Ipv4Addr, path::Path, thread, time::Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::{
+    client::{Address, Answer, Client},
     harness::{cpu_nanos, thread_nanos},
     installation::Installation,
 };
@@ -68,48 +62,14 @@ fn request(address: u32) -> String {
 /// Sends requests on one connection, each after the response to the previous one, and returns the
 /// CPU time.
 fn ask(socket: &Path, requests: &[String]) -> Result<f64> {
-    let stream = UnixStream::connect(socket).context("connecting to the control socket")?;
-    let (mut sent, mut answers) = (&stream, BufReader::new(&stream));
-    let (mut line, mut body) = (String::new(), Vec::new());
+    let mut client = Client::connect(&Address::Unix(socket.to_owned()))?;
     for request in requests {
-        sent.write_all(request.as_bytes())?;
-        wait(&stream)?;
-        read_answer(&mut answers, &mut line, &mut body)?;
+        let Answer { status, body } = client.ask(request.as_bytes())?;
+        ensure!(
+            status.starts_with("HTTP/1.1 200 "),
+            "refused: {}",
+            String::from_utf8_lossy(body)
+        );
     }
     thread_nanos()
-}
-
-/// Waits for an answer, as programs with a time limit do. The kernel wakes who sleeps in `recv`
-/// also when the request was read (`unix_write_space`), for nothing.
-fn wait(stream: &UnixStream) -> Result<()> {
-    let mut readable = libc::pollfd {
-        fd: stream.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: it is one structure, and outlives the call.
-    let answer = unsafe { libc::poll(&raw mut readable, 1, -1) };
-    ensure!(answer == 1, io::Error::last_os_error());
-    Ok(())
-}
-
-fn read_answer(answers: &mut impl BufRead, line: &mut String, body: &mut Vec<u8>) -> Result<()> {
-    line.clear();
-    answers.read_line(line)?;
-    let is_done = line.starts_with("HTTP/1.1 200 ");
-    let mut length = 0;
-    loop {
-        line.clear();
-        answers.read_line(line)?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse()?;
-        }
-    }
-    body.resize(length, 0);
-    answers.read_exact(body)?;
-    ensure!(is_done, "refused: {}", String::from_utf8_lossy(body));
-    Ok(())
 }

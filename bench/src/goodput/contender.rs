@@ -12,13 +12,13 @@ use ratelimit_tests::{
 };
 
 use super::{
-    placement::{self, HOST, WORLD},
     servers::Servers,
     users::{self, Users},
 };
 use crate::{
     harness,
     live::xdp_firewall::{self, Rule},
+    placement::{self, HOST, WORLD},
     store::Store,
 };
 

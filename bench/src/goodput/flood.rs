@@ -21,7 +21,6 @@ use ratelimit_tests::{
 
 use super::{
     captured::{CapturedFrame, ETHERNET, FRAME_BYTES},
-    placement::WORLD,
     servers::{QUERY, SERVER},
 };
 use crate::{
@@ -29,6 +28,7 @@ use crate::{
     harness,
     live::{header_sum, interface},
     pace::Pace,
+    placement::WORLD,
     traffic::{Sources, Traffic, ipv4},
 };
 

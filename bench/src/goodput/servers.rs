@@ -1,26 +1,22 @@
 //! The servers behind the interface: nginx and NSD, as Debian packs them.
 
 use std::{
-    fs,
     net::{Ipv4Addr, UdpSocket},
     path::Path,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
-use ratelimit_tests::{debian, lab::Namespace};
+use anyhow::{Result, ensure};
+use ratelimit_tests::lab::Namespace;
 use tempfile::TempDir;
 
-use super::placement::HOST;
+use crate::server::{self, Server, wait_for, write};
 
 /// The address on which they listen.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// A query for the address of `www.test`, which wants no recursion (RFC 1035, 4).
 pub const QUERY: [u8; 26] = *b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\0\x01\0\x01";
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE_WORDS: u32 = 3_000;
 
 /// Both servers.
@@ -40,8 +36,8 @@ impl Servers {
         write(path, "zone", ZONE)?;
         let servers = Self {
             _servers: [
-                Server::start(near, "nginx", &["-c", &nginx])?,
-                Server::start(near, "nsd", &["-dc", &nsd])?,
+                Server::start(near, "usr/sbin", "nginx", &["-c", &nginx])?,
+                Server::start(near, "usr/sbin", "nsd", &["-dc", &nsd])?,
             ],
             _directory: directory,
         };
@@ -52,45 +48,6 @@ impl Servers {
     }
 }
 
-/// A server of a Debian package, on the CPU of the host. It ends when this is dropped.
-struct Server(Child);
-
-impl Server {
-    /// Starts it.
-    fn start(namespace: &Namespace, package: &str, arguments: &[&str]) -> Result<Self> {
-        let unpacked = debian::directory(package);
-        let child = Command::new("ip")
-            .args(["netns", "exec", namespace.name(), "taskset", "-c"])
-            .arg(HOST.to_string())
-            .arg(unpacked.join("usr/sbin").join(package))
-            .args(arguments)
-            .env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Ok(Self(child.with_context(|| format!("running {package}"))?))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Ok(id) = self.0.id().try_into() {
-            // SAFETY: takes no pointers; the child was not waited for, so the number is its.
-            unsafe { libc::kill(id, libc::SIGTERM) };
-        }
-        // The only possible error is that the server has ended.
-        let _ = self.0.wait();
-    }
-}
-
-/// Writes a file, and returns its path.
-pub fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
-    let path = directory.join(name);
-    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    Ok(path.display().to_string())
-}
-
 /// Text that takes work to compress.
 fn page() -> String {
     let numbers = (0..PAGE_WORDS).map(|word| word.wrapping_mul(2_654_435_769) >> 16);
@@ -98,19 +55,12 @@ fn page() -> String {
     numbers.join(" ")
 }
 
-/// A single process, so that none is left behind. It compresses each page, so that a page costs
-/// the host much more than the users.
+/// It compresses each page, so that a page costs the host much more than the users.
 fn nginx(directory: &Path) -> String {
     let path = directory.display();
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let temporary = temporary
-        .map(|kind| format!("{kind}_temp_path {path}/{kind};\n"))
-        .concat();
-    format!(
-        "daemon off;\nmaster_process off;\npid {path}/nginx.pid;\nerror_log {path}/nginx.log;\n\
-         events {{ worker_connections 8192; }}\n\
-         http {{\naccess_log off;\ngzip on;\ngzip_comp_level 9;\n{temporary}\
-         server {{ listen {SERVER}:80; root {path}; }}\n}}\n"
+    server::nginx(
+        directory,
+        &format!("gzip on;\ngzip_comp_level 9;\nserver {{ listen {SERVER}:80; root {path}; }}"),
     )
 }
 
@@ -147,15 +97,5 @@ fn is_dns_there() -> Result<()> {
     socket.send_to(&QUERY, (SERVER, 53))?;
     let (bytes, _) = socket.recv_from(&mut [0; 512])?;
     ensure!(bytes > QUERY.len(), "an answer without an address");
-    Ok(())
-}
-
-/// Waits until it is there.
-fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_there() {
-        ensure!(Instant::now() < deadline, "{what} does not answer");
-        thread::sleep(Duration::from_millis(20));
-    }
     Ok(())
 }

@@ -3,13 +3,13 @@
 
 use std::{fmt::Write, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ratelimit_tests::lab::Namespace;
-use tempfile::TempDir;
 
-use super::{
-    placement::WORLD,
-    servers::{self, SERVER},
+use super::servers::SERVER;
+use crate::{
+    server,
+    wrk::{Pages, Wrk},
 };
 
 /// Their network, behind the far end as a router.
@@ -17,31 +17,15 @@ pub const NETWORK: &str = "10.78.0.0/16";
 /// The ports, and so the users: each sends only a few packets per second.
 const PORTS: [u16; 2] = [1_024, u16::MAX];
 /// Connections that are open at a time.
-const CONNECTIONS: &str = "100";
+const CONNECTIONS: usize = 100;
 
-/// The script for wrk. The last line of its output is what the measurement reads.
 const SCRIPT: &str = r#"
 wrk.headers["Connection"] = "close"
 wrk.headers["Accept-Encoding"] = "gzip"
-function done(summary, latency)
-  local served = summary.requests - summary.errors.status
-  io.write(string.format("\n%d %d %d", served, summary.duration, latency:percentile(99)))
-end
 "#;
 
-/// The users, with their script.
-pub struct Users {
-    directory: TempDir,
-}
-
-/// The pages that users got.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pages {
-    /// Pages per second.
-    pub per_second: f64,
-    /// The longest time that 99 % of them took, in milliseconds; `None` if there were none.
-    pub slowest: Option<f64>,
-}
+/// The users.
+pub struct Users(Wrk);
 
 impl Users {
     /// Settles them at the far end.
@@ -55,46 +39,15 @@ impl Users {
             &["-q", "-w", &range, "net.ipv4.tcp_syn_retries=1"],
         )?;
         let directory = tempfile::tempdir()?;
-        let path = directory.path();
-        servers::write(path, "users.lua", SCRIPT)?;
-        let rules = servers::write(path, "users.nft", &from_many_addresses())?;
+        let rules = server::write(directory.path(), "users.nft", &from_many_addresses())?;
         far.run("nft", &["-f", &rules])?;
-        Ok(Self { directory })
+        Ok(Self(Wrk::new(SCRIPT)?))
     }
 
     /// They ask for so long.
     pub fn ask(&self, far: &Namespace, duration: Duration) -> Result<Pages> {
-        let duration = format!("-d{}s", duration.as_secs());
-        let script = self
-            .directory
-            .path()
-            .join("users.lua")
-            .display()
-            .to_string();
         let url = format!("http://{SERVER}/");
-        let cpu = WORLD.to_string();
-        let wrk = ["-c", &cpu, "wrk", "-t1", "-c", CONNECTIONS];
-        let wrk = [&wrk[..], &[&duration, "-s", &script, &url]].concat();
-        let said = match far.run("taskset", &wrk) {
-            // Its first connection, before it counts.
-            Err(error) if format!("{error:#}").contains("unable to connect") => {
-                return Ok(Pages {
-                    per_second: 0.0,
-                    slowest: None,
-                });
-            }
-            said => said?,
-        };
-        let figures = said.lines().next_back().and_then(|line| {
-            let figures: Result<Vec<f64>, _> = line.split(' ').map(str::parse).collect();
-            figures.ok()?.try_into().ok()
-        });
-        let [served, micros, slowest]: [f64; 3] =
-            figures.with_context(|| format!("wrk says {said}"))?;
-        Ok(Pages {
-            per_second: served / (micros / 1e6),
-            slowest: (served > 0.0).then_some(slowest / 1e3),
-        })
+        self.0.ask(far, CONNECTIONS, duration, &url)
     }
 }
 

@@ -34,7 +34,7 @@ pub const FOR_XDP_FIREWALL: &[Program] = &[
     Program::new("/usr/include/xdp/prog_dispatcher.h", "libxdp-dev"),
 ];
 
-/// The users of a server that floods are sent at.
+/// The users of a server.
 pub const FOR_GOODPUT: &[Program] = &[Program::new("wrk", "wrk")];
 
 /// The compiler for libFuzzer, which is C++.

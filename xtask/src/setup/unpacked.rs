@@ -61,11 +61,17 @@ pub fn fetch_redis() -> Result<()> {
 
 /// Downloads and unpacks the servers that floods are sent at, where an earlier run did not.
 pub fn fetch_servers() -> Result<()> {
-    let fetch = |packages: &&[&str]| fetch(packages, &directory());
-    SERVERS
-        .iter()
-        .try_for_each(fetch)
-        .context("users need servers")
+    fetch_each(&SERVERS).context("users need servers")
+}
+
+/// Downloads and unpacks the programs that limit keys, where an earlier run did not.
+pub fn fetch_key_limiters() -> Result<()> {
+    fetch_each(&[NGINX, HAPROXY, REDIS]).context("the benchmark compares with them")
+}
+
+fn fetch_each(packages: &[&[&str]]) -> Result<()> {
+    let mut packages = packages.iter();
+    packages.try_for_each(|packages| fetch(packages, &directory()))
 }
 
 fn directory() -> PathBuf {
