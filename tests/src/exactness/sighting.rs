@@ -1,10 +1,9 @@
 //! The known time of a packet that the kernel judged.
 //!
 //! The clock was read before and after it. A witness, read after that, contains the time of the
-//! last packet with this answer: this one, or one of the other CPU that came in between. In that
-//! case both CPUs read the same time, unless the other one read that of a still later packet. So
-//! the time of a packet is trusted if no other packet has it, and no packet that may have come in
-//! between has a time that belongs to another one. For others, only the clock counts.
+//! last packet with this answer: this one, or one of the other CPU that came in between. It is
+//! trusted if no packet of the other CPU with this answer was under way at that time. Otherwise,
+//! only the clock counts.
 
 use super::{bracketed::Bracket, explanation::Observation};
 
@@ -25,7 +24,7 @@ pub fn observations(by_cpu: &[Vec<Sighting>; 2]) -> [Vec<Observation>; 2] {
     [(left, right), (right, left)].map(|(mine, others)| {
         let observed = |sighting: &Sighting| Observation {
             under_way: sighting.bracket,
-            at: sighting.time(mine, others),
+            at: sighting.time(others),
             is_admitted: sighting.is_admitted,
         };
         mine.iter().map(observed).collect()
@@ -37,26 +36,22 @@ impl Sighting {
     /// same nanosecond.
     const SAME_NS: u64 = 2;
 
-    /// The time at which the packet was judged, one of `mine` on its CPU beside those of the other.
-    fn time(&self, mine: &[Self], others: &[Self]) -> Bracket {
-        let mut rivals = self.rivals(others);
-        if self.is_doubtful(others) || rivals.any(|rival| rival.is_doubtful(mine)) {
+    /// The time at which the packet was judged, beside those of the other CPU.
+    fn time(&self, others: &[Self]) -> Bracket {
+        let witness_ns = self.witness_ns;
+        let may_be_of = |rival: &Self| {
+            (rival.bracket.earliest_ns..=rival.bracket.latest_ns + Self::SAME_NS)
+                .contains(&witness_ns)
+        };
+        let is_in_bracket =
+            (self.bracket.earliest_ns..=self.bracket.latest_ns).contains(&witness_ns);
+        if !is_in_bracket || self.rivals(others).any(may_be_of) {
             return self.bracket;
         }
         Bracket {
-            earliest_ns: self.witness_ns,
-            latest_ns: self.witness_ns,
+            earliest_ns: witness_ns,
+            latest_ns: witness_ns,
         }
-    }
-
-    /// Whether the witness may have spoken of a packet of the other CPU.
-    fn is_doubtful(&self, others: &[Self]) -> bool {
-        let Bracket {
-            earliest_ns,
-            latest_ns,
-        } = self.bracket;
-        let is_same = |rival: &Self| rival.witness_ns.abs_diff(self.witness_ns) <= Self::SAME_NS;
-        !(earliest_ns..=latest_ns).contains(&self.witness_ns) || self.rivals(others).any(is_same)
     }
 
     /// The packets of the other CPU with the same answer that were under way at the same time.
@@ -84,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_both_were_told_is_not_believed() {
+    fn a_time_at_which_another_was_under_way_is_not_believed() {
         let other = (180, 300, true, 190);
         assert_eq!(times(&[(100, 200, true, 190)], &[other]), [(100, 200)]);
         assert_eq!(times(&[(100, 200, true, 150)], &[other]), [(150, 150)]);
@@ -93,10 +88,16 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_not_believed_when_a_packet_in_between_was_told_that_of_yet_another() {
-        let mine = [(100, 200, true, 190), (250, 300, true, 270)];
-        let other = (180, 290, true, 270);
-        assert_eq!(times(&mine, &[other]), [(100, 200), (250, 300)]);
+    fn times_are_not_believed_when_each_packet_was_told_that_of_the_next() {
+        let mine = [(100, 200, true, 190), (250, 400, true, 390)];
+        let other = (180, 290, true, 260);
+        assert_eq!(times(&mine, &[other]), [(100, 200), (390, 390)]);
+        let [_, observed] =
+            observations(&[mine.iter().map(sighting).collect(), vec![sighting(&other)]]);
+        assert_eq!(
+            (observed[0].at.earliest_ns, observed[0].at.latest_ns),
+            (180, 290)
+        );
     }
 
     #[test]
