@@ -1,4 +1,4 @@
-//! Bans as routes: exabgp announces them to gobgpd, which runs beside it.
+//! Bans as routes: exabgp and FRR announce them to gobgpd, which runs beside them.
 
 use std::{
     fs,
@@ -6,11 +6,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use ratelimit_tests::{
     Lab, executable, require_command, require_root,
     service::{Service, binary},
 };
+use tempfile::TempDir;
 
 const BANNED: &str = "203.0.113.7";
 /// The source prefix.
@@ -26,11 +27,7 @@ fn exabgp_announces_bans_as_routes_and_flow_specifications_and_withdraws_them() 
                 [upstream]\ncommunities = [\"64500:666\"]\nroutes_max = 3\n\
                 next_hop_v6 = \"2001:db8::1\"\n";
     let mut service = Service::new(&lab, toml).unwrap();
-    for speaker in ["192.0.2.251/32", "192.0.2.252/32"] {
-        lab.near
-            .ip(&["address", "add", speaker, "dev", "lo"])
-            .unwrap();
-    }
+    add_speakers(&lab);
     service.start().unwrap();
     service.rlctl_ok(&["allow", "add", "198.51.100.9"]).unwrap();
     let _gobgpd = gobgpd(&service).unwrap();
@@ -100,16 +97,113 @@ fn gobgp_is_given_each_change_as_a_command() {
     service.rlctl_ok(&["unban", BANNED]).unwrap();
     service.wait_until("the withdrawal", || !has(&service, "ipv4", BANNED));
     // `rlctl` withdraws the rest when it is stopped.
-    let rlctl = format!("pkill -TERM -P {} -x rlctl", follower.0.id());
-    assert!(
-        Command::new("sh")
-            .args(["-c", &rlctl])
-            .status()
-            .unwrap()
-            .success()
-    );
-    follower.0.wait().unwrap();
+    stop_rlctl(&mut follower);
     assert!(!has(&service, "ipv6", BANNED_V6));
+}
+
+/// Stops the `rlctl` of a shell, and waits until the shell has ended.
+fn stop_rlctl(shell: &mut Running) {
+    let parent = shell.0.id().to_string();
+    let pkill = Command::new("pkill")
+        .args(["-TERM", "-P", &parent, "-x", "rlctl"])
+        .status();
+    assert!(pkill.unwrap().success());
+    shell.0.wait().unwrap();
+}
+
+/// Adds the addresses of both BGP speakers.
+fn add_speakers(lab: &Lab) {
+    for speaker in ["192.0.2.251/32", "192.0.2.252/32"] {
+        lab.near
+            .ip(&["address", "add", speaker, "dev", "lo"])
+            .unwrap();
+    }
+}
+
+#[test]
+fn frr_announces_static_routes_whose_tag_its_route_map_matches() {
+    require_root!();
+    require_command!("gobgpd");
+    require_command!("vtysh");
+    let (lab, service) = Service::in_lab("[policy.default]\nlimits = []\n[upstream]\n").unwrap();
+    add_speakers(&lab);
+    let _gobgpd = gobgpd(&service).unwrap();
+    let frr = Frr::start(&service).unwrap();
+    let mut follower = service.inside(Path::new("sh"));
+    let command = format!(
+        "{} | xargs -d '\\n' -n 1 vtysh --vty_socket {} -c 'configure terminal' -c",
+        follow(&service, "frr"),
+        frr.directory.path().display(),
+    );
+    let mut follower = Running(follower.args(["-c", &command]).spawn().unwrap());
+    service.rlctl_ok(&["ban", BANNED, BANNED_V6]).unwrap();
+    service.wait_until("the route", || has(&service, "ipv4", BANNED));
+    service.wait_until("the IPv6 route", || has(&service, "ipv6", BANNED_V6));
+    let rib = rib(&service, "ipv4");
+    assert!(rib.contains("blackhole"), "{rib}");
+    service.rlctl_ok(&["unban", BANNED]).unwrap();
+    service.wait_until("the withdrawal", || !has(&service, "ipv4", BANNED));
+    assert!(has(&service, "ipv6", BANNED_V6));
+    stop_rlctl(&mut follower);
+    service.wait_until("the rest", || !has(&service, "ipv6", BANNED_V6));
+}
+
+/// The daemons of FRR, which run as their own user.
+struct Frr {
+    directory: TempDir,
+}
+
+impl Frr {
+    const DAEMONS: [&str; 3] = ["zebra", "staticd", "bgpd"];
+
+    fn start(service: &Service) -> Result<Self> {
+        let frr = Self {
+            directory: tempfile::tempdir()?,
+        };
+        let path = frr.directory.path();
+        let text = fs::read_to_string("../docs/upstream.md")?;
+        // What the documentation shows, at the addresses of the test.
+        let (_, example) = text.split_once("```frr\n").context("no example for FRR")?;
+        let (example, _) = example.split_once("```").context("it has no end")?;
+        let neighbor = "neighbor 192.0.2.251";
+        let example = example.replace("neighbor 198.51.100.1", neighbor);
+        let options = [
+            "port 1790",
+            "update-source 192.0.2.252",
+            "disable-connected-check",
+        ];
+        let options = options.map(|option| format!("\n {neighbor} {option}"));
+        let remote = format!("{neighbor} remote-as 64501");
+        ensure!(example.contains(&remote), "{example}");
+        let example = example.replace(&remote, &(remote.clone() + &options.concat()));
+        fs::write(path.join("frr.conf"), example)?;
+        let chown = Command::new("chown")
+            .args(["-R", "frr:frr"])
+            .arg(path)
+            .status()?;
+        ensure!(chown.success(), "chown");
+        for daemon in Self::DAEMONS {
+            let mut command = service.inside(&Path::new("/usr/lib/frr").join(daemon));
+            command
+                .args(["--daemon", "--vty_port", "0", "--vty_socket"])
+                .arg(path);
+            command.arg("--socket").arg(path.join("zserv.api"));
+            command.arg("--pid_file").arg(path.join(daemon));
+            command.arg("--config_file").arg(path.join("frr.conf"));
+            ensure!(command.status()?.success(), "{daemon}");
+        }
+        Ok(frr)
+    }
+}
+
+impl Drop for Frr {
+    fn drop(&mut self) {
+        for daemon in Self::DAEMONS {
+            if let Ok(pid) = fs::read_to_string(self.directory.path().join(daemon)) {
+                let _ = Command::new("kill").arg(pid.trim()).status();
+            }
+        }
+    }
 }
 
 /// A process that ends with the test.

@@ -33,6 +33,9 @@ pub struct Arguments {
 /// Builds the benchmark and measures. The exit code is the benchmark's.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::goodput()?;
+    if arguments.xdp_firewall.is_some() {
+        setup::xdp_firewall()?;
+    }
     let mut passed_on: Vec<OsString> = vec!["--goodput".into()];
     for filter in &arguments.filter {
         passed_on.extend(["--filter".into(), filter.clone()]);

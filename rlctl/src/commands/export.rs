@@ -74,6 +74,8 @@ pub enum ExportFormat {
     ExabgpFlowspec,
     /// Routes of `[upstream]`, as arguments of gobgp
     Gobgp,
+    /// Routes of `[upstream]`, as static routes of FRR
+    Frr,
 }
 
 impl ExportFormat {
@@ -85,6 +87,7 @@ impl ExportFormat {
             Self::Exabgp => Err(Speaker::Exabgp),
             Self::ExabgpFlowspec => Err(Speaker::ExabgpFlowspec),
             Self::Gobgp => Err(Speaker::Gobgp),
+            Self::Frr => Err(Speaker::Frr),
         }
     }
 }
@@ -100,7 +103,7 @@ pub fn run(
         Err(speaker) => return upstream::print(speaker, client),
         Ok(_) if arguments.follow => {
             return Err(Failure::usage("--follow needs a format for a BGP speaker")
-                .hint("add --format exabgp, exabgp-flowspec or gobgp"));
+                .hint("add --format exabgp, exabgp-flowspec, gobgp or frr"));
         }
         Ok(format) => format,
     };

@@ -87,6 +87,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("tmux", "tmux"),
     Program::new("tshark", "tshark"),
     Program::new("unshare", "util-linux"),
+    Program::new("vtysh", FRR),
     Program::new("xdp-loader", "xdp-tools"),
     Program::new("zsh", "zsh"),
 ];
@@ -94,8 +95,9 @@ pub const FOR_TESTS: &[Program] = &[
 const PROMETHEUS: &str = "prometheus";
 
 /// Packages that start a service of the same name.
-const SERVICES: [&str; 3] = [EXABGP, GOBGPD, PROMETHEUS];
+const SERVICES: [&str; 4] = [EXABGP, FRR, GOBGPD, PROMETHEUS];
 const EXABGP: &str = "exabgp";
+const FRR: &str = "frr";
 const GOBGPD: &str = "gobgpd";
 
 impl Program {

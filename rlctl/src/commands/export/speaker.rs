@@ -13,6 +13,8 @@ pub enum Speaker {
     ExabgpFlowspec,
     /// Arguments of `gobgp`.
     Gobgp,
+    /// Static routes of `FRRouting`, whose tag its route map matches.
+    Frr,
 }
 
 /// The commands that announce a route and take it back.
@@ -98,6 +100,11 @@ impl Speaker {
                     format!("global rib del -a {family} {prefix}"),
                 ]
             }
+            Self::Frr => {
+                let family = if is_v4 { "ip" } else { "ipv6" };
+                let route = format!("{family} route {prefix} blackhole tag 666");
+                [route.clone(), format!("no {route}")]
+            }
         };
         Commands { announce, withdraw }
     }
@@ -144,6 +151,14 @@ mod tests {
                     "global rib add -a ipv6 2001:db8::/64 community 65535:666,1:2",
                 ],
                 "global rib del -a ipv4 203.0.113.7/32",
+            ),
+            (
+                Speaker::Frr,
+                [
+                    "ip route 203.0.113.7/32 blackhole tag 666",
+                    "ipv6 route 2001:db8::/64 blackhole tag 666",
+                ],
+                "no ip route 203.0.113.7/32 blackhole tag 666",
             ),
         ] {
             let mut lines = Announced::new(speaker);
