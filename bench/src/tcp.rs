@@ -44,7 +44,7 @@ pub const LIMITS: [&str; 7] = [
     "bytes = \"1MB\", per = \"100ms\", algorithm = \"fixed-window\"",
 ];
 /// The numbers of simultaneous connections.
-pub const CONNECTIONS: [usize; 3] = [1, 8, 64];
+pub const CONNECTIONS: [usize; 2] = [1, 64];
 /// Round-trip times, in milliseconds.
 pub const ROUND_TRIPS: [u64; 3] = [0, 10, 40];
 /// The time before the measurement: the burst of every limit is used up by then.
