@@ -90,7 +90,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(path) => Report::read(path)?,
         None => measure(arguments)?,
     };
-    print!("{}", table::render(&report));
+    print!("{}", table::render(&report, |_| true));
     if !report.tcp.is_empty() {
         print!("\n{}", tcp::render(&report.tcp));
     }

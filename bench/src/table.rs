@@ -11,10 +11,11 @@ use crate::{
 /// The cells of a line.
 type Line = Vec<String>;
 
-/// Formats the tables of packets and of live traffic, with the failed measurements.
-pub fn render(report: &Report) -> String {
+/// Formats the tables of packets, as far as they are `shown`, and of live traffic, with the failed
+/// measurements.
+pub fn render(report: &Report, shown: impl Fn(&Row) -> bool) -> String {
     let mut text = String::new();
-    let in_stores = report.rows.iter().map(cell);
+    let in_stores = report.rows.iter().filter(|row| shown(row)).map(cell);
     let (in_stores, others): (Vec<_>, Vec<_>) = in_stores.partition(|cell| {
         Store::ALL
             .iter()
