@@ -82,7 +82,7 @@ fn of_tcp(report: &Report) -> String {
     )
 }
 
-/// Whether a case is in the documentation: the others differ little from one that is.
+/// Whether a case is in the documentation. Variants of these cases are only printed.
 fn is_published(row: &Row) -> bool {
     const VARIANTS: [&str; 18] = [
         "/dns",

@@ -57,12 +57,7 @@ fn a_country_is_banned_by_the_prefixes_of_a_database_and_follows_the_file() {
         "{said}"
     );
     // The file is replaced.
-    write(
-        &country,
-        "Country",
-        &[("::192.0.2.128/121", "country_code", "DE")],
-    );
-    wait_until("the new file", || passes(&lab, GERMAN));
+    replace(&country, &lab);
     assert!(!passes(&lab, "192.0.2.200"));
     // A damaged one leaves the list as it is.
     let bytes = fs::read(&country).unwrap();
@@ -140,12 +135,7 @@ fn a_policy_limits_the_sources_of_a_country_and_follows_the_file() {
         "{said}"
     );
     // The file is replaced.
-    write(
-        &country,
-        "Country",
-        &[("::192.0.2.128/121", "country_code", "DE")],
-    );
-    wait_until("the new file", || passes(&lab, GERMAN));
+    replace(&country, &lab);
     assert_eq!(
         [(); 3].map(|()| passes(&lab, "192.0.2.200")),
         [true, true, false]
@@ -176,6 +166,13 @@ fn a_policy_limits_the_sources_of_a_country_and_follows_the_file() {
 fn passes(lab: &Lab, source: &str) -> bool {
     let source: std::net::IpAddr = source.parse().unwrap();
     lab.passes(&datagram(source)).unwrap()
+}
+
+/// Replaces the database by one without the address, and waits until it is read.
+fn replace(country: &Path, lab: &Lab) {
+    let networks = [("::192.0.2.128/121", "country_code", "DE")];
+    write(country, "Country", &networks);
+    wait_until("the new file", || passes(lab, GERMAN));
 }
 
 /// Writes a database of prefixes, each with one field.

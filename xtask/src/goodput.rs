@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "3")]
     rounds: OsString,
 
-    /// Measure XDP-Firewall too, of this checkout: needs clang
+    /// Measure XDP-Firewall too, of this checkout
     #[arg(long, value_name = "DIR")]
     xdp_firewall: Option<OsString>,
 

@@ -78,8 +78,8 @@ impl Intent {
     }
 
     /// Everything that is said about prefixes; runtime limits come before those of the
-    /// configuration, and those before databases of policies. Of what lasts as long, the last is
-    /// what packets are counted for. `policy` is that of a name.
+    /// configuration, and those before databases of policies. Packets are counted for the last of
+    /// those that end at the same time. `policy` is that of a name.
     pub fn statements(
         &self,
         slots: &CounterSlots,
