@@ -79,7 +79,8 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn cookie(&self, message: &Message) -> u32 {
-        answer::hash_cookie(message)
+        let [first, second, third, fourth, last] = message.0;
+        answer::hash_cookie(first, second, third, fourth, last)
     }
 
     #[inline(always)]

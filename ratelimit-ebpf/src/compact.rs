@@ -178,25 +178,17 @@ subprograms! {
         }
     }
 
-    /// Charges the source with this tag, which gets a slot if it has none. A subprogram likewise.
-    fn charge_in_set(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Claim {
+    /// Charges the source with this tag; `None` if it has no slot. A subprogram likewise.
+    fn charge_in_set(
+        limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64
+    ) -> Option<Outcome> {
         let slot = find(&set, tag, at);
-        let claim = if slot < SLOTS {
-            Claim {
-                outcome: Outcome::PASSED,
-                slot,
-                is_new: false,
-            }
-        } else {
-            place_new(limit, set, tag, at, cost)
-        };
-        if claim.outcome.is_refused() {
-            return claim;
-        }
-        Claim {
-            outcome: limit_words::charge_word(limit, set.word_at(claim.slot), at, cost),
-            ..claim
-        }
+        (slot < SLOTS).then(|| limit_words::charge_word(limit, set.word_at(slot), at, cost))
+    }
+
+    /// Charges a slot. A subprogram likewise.
+    fn charge_slot(limit: &Limit, word: MapWord, at: Instant, cost: u64) -> Outcome {
+        limit_words::charge_word(limit, word, at, cost)
     }
 }
 
@@ -292,11 +284,13 @@ impl<A: FamilyMaps> Words for CompactWords<'_, A> {
         let Some(set) = self.set(limit) else {
             return NO_STATE;
         };
-        let claim = charge_in_set(limit, set, self.tag, at, cost);
-        if claim.is_new {
-            count_inserted(A::FAMILY);
+        if let Some(outcome) = charge_in_set(limit, set, self.tag, at, cost) {
+            return outcome;
         }
-        claim.outcome
+        match claim::<A>(limit, set, self.tag, at, cost) {
+            Ok(word) => charge_slot(limit, word, at, cost),
+            Err(refused) => refused,
+        }
     }
 
     #[inline(always)]

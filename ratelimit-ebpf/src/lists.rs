@@ -21,6 +21,7 @@ use crate::{
     interface::link_layer,
     interruption,
     maps::{self, FamilyMaps, OF_CPU},
+    subprogram::opaque_ref,
 };
 
 /// Returns the rules in the entry of the longest prefix around `address` at `now`, in the
@@ -168,9 +169,10 @@ subprograms! {
     fn listed_by_level[listed_by_level_v4, listed_by_level_v6]<A>(
         address: &A, word: u64, level: u64, now: Instant, about: u64
     ) -> Listed {
-        let address = *address;
         let (state, generation) = (about >> 1, Generation::from_number(about & 1));
-        let question = Question::new(state, generation, level, word, address);
+        // Read again at each use: the compiler would keep its bits, for which the stack has no room.
+        let read = || *opaque_ref(address);
+        let question = Question::new(state, generation, level, word, read());
         let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));
         let answer = slot.as_ref().and_then(|slot| slot.answer(&question));
         let answer = answer.unwrap_or_else(|| {
@@ -178,7 +180,7 @@ subprograms! {
             let mut answer = *maps::empty::<Answer>();
             let _ = Level::of_lengths(level).longest_match::<A, _>(word, |length| {
                 let about = u64::from(length) << 1 | generation as u64;
-                find_prefix(&address, word, level, about, &mut answer).then_some(())
+                find_prefix(address, word, level, about, &mut answer).then_some(())
             });
             if lookup_cache::is_kept(now)
                 && let Some(slot) = slot
@@ -187,7 +189,7 @@ subprograms! {
             }
             answer
         });
-        keep(address, state, generation, answer, now);
+        keep(read(), state, generation, answer, now);
         answer.at(now)
     }
 

@@ -19,7 +19,7 @@ pub struct Key(pub [u64; 2]);
 /// The hashed content of a cookie: both ends, and the slot of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
-pub struct Message([u64; 5]);
+pub struct Message(pub [u64; 5]);
 
 /// The cookie of a message, as in a segment.
 #[inline(always)]

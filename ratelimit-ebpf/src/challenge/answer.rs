@@ -65,9 +65,10 @@ subprograms! {
         options::find(start, bytes, kind)
     }
 
-    /// [`cookie::hash`] with the key of this host.
-    pub fn hash_cookie(message: &Message) -> u32 {
-        cookie::hash(super::key(), message)
+    /// [`cookie::hash`] of the words of a message with the key of this host. In registers, as the
+    /// message has no room on the stack of its caller.
+    pub fn hash_cookie(first: u64, second: u64, third: u64, fourth: u64, last: u64) -> u32 {
+        cookie::hash(super::key(), &Message([first, second, third, fourth, last]))
     }
 
     /// [`query::question_bytes`] of the packet of `context`.

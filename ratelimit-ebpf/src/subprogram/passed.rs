@@ -76,6 +76,9 @@ macro_rules! numbers {
 /// Above the upper layer: all extension headers were looked through.
 const COMPLETE: u64 = 1 << 32;
 
+/// Above the bits of an outcome: there is none.
+const NO_OUTCOME: u64 = 1 << 63;
+
 /// Above the bytes and the sum of options: they are written.
 const WRITTEN: u64 = 1 << 63;
 
@@ -99,6 +102,9 @@ numbers! {
     Packet: |it| it.0, Packet;
     Outcome: |it| it.to_bits().into(), |raw| Outcome::from_bits(raw as u32),
         Outcome::refused(DropReason::NoState, 0).to_bits() as u64;
+    Option<Outcome>: |it| it.map_or(NO_OUTCOME, Outcome::pack),
+        |raw| (raw & NO_OUTCOME == 0).then(|| Outcome::from_bits(raw as u32)),
+        NO_OUTCOME;
     Classified: |it| u64::from(it.classes.bits()) | u64::from(it.outcome.to_bits()) << 32,
         |raw| Classified {
             classes: ClassSet::from_bits(raw as u32),
