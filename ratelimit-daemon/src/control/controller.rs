@@ -29,7 +29,6 @@ use crate::{
         interfaces::{self, Interfaces},
         persistence::store::Store,
         reports::{
-            progress::Progress,
             troubles::{CONFIGURATION, KEY_USAGE, SECRETS, STATE},
             workload::Workload,
         },
@@ -75,8 +74,6 @@ pub(crate) struct About {
     pub reloads: Reloads,
     /// The state of the traffic history, which another thread writes.
     pub traffic: HistoryStatus,
-    /// The progress of an import.
-    pub progress: Progress,
     pub workload: Workload,
 }
 
@@ -113,9 +110,16 @@ impl Controller {
     ) -> anyhow::Result<Self> {
         let (keys, unread) = Keys::open(&config);
         let feeds = Feeds::restore(&config, &config.paths.state, keys.clone());
-        let progress = Progress::default();
+        let workload = Workload::default();
         let until = feeds.pass_all.until();
-        let mut state = State::new(config, store, datapath, protected, &progress, until)?;
+        let mut state = State::new(
+            config,
+            store,
+            datapath,
+            protected,
+            &workload.progress,
+            until,
+        )?;
         state.report(KEY_USAGE, unread);
         feeds.trials.report_end(&mut state.reports.journal);
         interfaces::follow_renames(&mut state);
@@ -147,8 +151,7 @@ impl Controller {
                     error: None,
                 },
                 traffic: HistoryStatus::default(),
-                progress,
-                workload: Workload::default(),
+                workload,
             },
             state,
         };
@@ -210,13 +213,9 @@ impl Controller {
 
     /// Reports why usage was reset.
     pub fn note_reset(&mut self, reset: Option<&str>) {
-        let Some(why) = reset else {
-            return;
-        };
-        warn!("{why}");
-        let why = why.to_owned();
-        let journal = &mut self.state.reports.journal;
-        journal.record(clock::wall(), What::UsageReset { why });
+        if let Some(why) = reset.map(str::to_owned) {
+            self.state.reports.record(What::UsageReset { why });
+        }
     }
 
     /// Returns why changes are not saved, so that a restart may undo them.

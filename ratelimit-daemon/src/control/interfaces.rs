@@ -132,7 +132,6 @@ impl Interfaces {
                 "passed packets now go to the new program pinned at {}",
                 next.display()
             );
-            info!(interface, "{what}");
             let line = format!("interface {interface}: {what}");
             let mode = self.links.link_state(&interface).and_then(LinkState::mode);
             let event = What::InterfaceAttached {
@@ -140,7 +139,7 @@ impl Interfaces {
                 interface,
                 remark: Some(what),
             };
-            state.reports.journal.record(clock::wall(), event);
+            state.reports.record(event);
             Some(line)
         });
         told.collect()
@@ -287,22 +286,16 @@ impl Interfaces {
         };
         let interface = name.to_owned();
         let what = if let (true, Some(mode)) = (link_state.is_attached(), link_state.mode()) {
-            let remark = link_state.remark();
-            info!(interface, mode, "attached");
-            if let Some(remark) = &remark {
-                warn!(interface, "{remark}");
-            }
             What::InterfaceAttached {
                 interface,
                 mode: mode.to_owned(),
-                remark,
+                remark: link_state.remark(),
             }
         } else {
             let why = link_state.trouble().unwrap_or_default();
-            warn!(interface, why, "not enforced there");
             What::InterfaceLost { interface, why }
         };
-        state.reports.journal.record(at, what);
+        state.reports.journal.record_at(at, what);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The log, events and `status`: the journal, troubles, progress, and how often the log repeats
-//! itself.
+//! What the daemon says about itself: events, which go to the log, to followers and to disk, and its
+//! health, for `status` and metrics: troubles, and the work of the controller with its progress.
 
 pub mod cause;
-pub mod change_log;
 pub mod event_log;
 pub mod journal;
+mod log_lines;
 pub mod log_throttle;
 pub mod progress;
 pub mod rows;
@@ -12,6 +12,8 @@ pub mod troubles;
 pub mod workload;
 
 use std::path::Path;
+
+use ratelimit_core::api::What;
 
 use self::{event_log::EventLog, journal::Journal, troubles::Troubles};
 
@@ -33,9 +35,16 @@ impl Reports {
         }
     }
 
+    /// Records an event that happens now.
+    pub fn record(&mut self, what: What) {
+        self.journal.record(what);
+    }
+
     /// Records the state of `what`, and reports a change: `None` means that it works.
     pub fn report(&mut self, what: &'static str, error: Option<String>) {
-        self.troubles.report(&mut self.journal, what, error);
+        if let Some(change) = self.troubles.note(what, error) {
+            self.record(change);
+        }
     }
 
     /// Saves the events for a restart.

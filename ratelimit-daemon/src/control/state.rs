@@ -206,9 +206,7 @@ impl State {
                 let why = format!(
                     "usage was not restored, and sources start with unused limits: {error:#}"
                 );
-                warn!("{why}");
-                let journal = &mut self.reports.journal;
-                journal.record(clock::wall(), What::UsageReset { why });
+                self.reports.record(What::UsageReset { why });
             }
         }
     }

@@ -3,16 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ratelimit_core::api::{Applied, Attempt, Refused, TrialOutcome, What};
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{Command, replace::replace};
-use crate::{
-    clock,
-    control::{
-        configuration::{candidate::Attempted, trial_permission},
-        controller::Controller,
-        lists::configured::ConfiguredLists,
-    },
+use crate::control::{
+    configuration::{candidate::Attempted, trial_permission},
+    controller::Controller,
+    lists::configured::ConfiguredLists,
 };
 
 /// The shortest and the longest trial, in seconds: long enough to type a word, and a day.
@@ -42,24 +39,13 @@ impl Command for Apply {
         let trials = &mut controller.feeds.trials;
         let (attempt, next) = trials.begin(candidate, measure.main, duration)?;
         let changes = replace(controller, next, true)?;
-        info!(
-            file = attempted.request.file,
-            author = &*author,
-            ?duration,
-            "configuration on trial"
-        );
         if let TrialOutcome::Pending { until } = attempt.outcome {
-            let began = What::TrialBegan {
+            controller.state.reports.record(What::TrialBegan {
                 file: attempt.file.clone(),
                 until,
                 changes: changes.clone(),
                 by: author,
-            };
-            controller
-                .state
-                .reports
-                .journal
-                .record(clock::wall(), began);
+            });
         }
         Ok(Applied { changes, attempt })
     }
@@ -75,18 +61,10 @@ impl Command for Confirm {
         let Self(author) = self;
         let attempt = controller.feeds.trials.confirm()?;
         controller.feeds.trials.keep_last_good();
-        info!(
-            file = attempt.file,
-            author = &*author,
-            "configuration confirmed"
-        );
-        let file = attempt.file.clone();
-        let confirmed = What::TrialConfirmed { file, by: author };
-        controller
-            .state
-            .reports
-            .journal
-            .record(clock::wall(), confirmed);
+        controller.state.reports.record(What::TrialConfirmed {
+            file: attempt.file.clone(),
+            by: author,
+        });
         Ok(attempt)
     }
 }
@@ -145,18 +123,10 @@ fn take_back(
     let (attempt, next) = controller.feeds.trials.roll_back(lists)?;
     // Programs that an operator detached stay detached.
     replace(controller, next, false)?;
-    let author = by.as_deref().unwrap_or("the end of its trial");
-    warn!(
-        file = attempt.file,
-        author, "configuration rolled back to the previous one"
-    );
-    let file = attempt.file.clone();
-    let rolled_back = What::TrialRolledBack { file, by };
-    controller
-        .state
-        .reports
-        .journal
-        .record(clock::wall(), rolled_back);
+    controller.state.reports.record(What::TrialRolledBack {
+        file: attempt.file.clone(),
+        by,
+    });
     Ok(attempt)
 }
 

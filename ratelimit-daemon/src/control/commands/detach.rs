@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use ratelimit_core::api::{Detached, Refused, What};
-use tracing::info;
 
 use super::Command;
-use crate::{clock, control::controller::Controller};
+use crate::control::controller::Controller;
 
 /// Detaches the programs from their interfaces. Runtime settings stay in the database.
 pub struct Detach(pub Arc<str>);
@@ -21,16 +20,10 @@ impl Command for Detach {
         let detached = controller.state.enforcer.attachments().detach();
         controller.interfaces.tend_all(&mut controller.state);
         let interfaces = detached?;
-        info!(?interfaces, author, "detached");
-        let detached = What::Detached {
+        controller.state.reports.record(What::Detached {
             interfaces: interfaces.clone(),
             by: author.into(),
-        };
-        controller
-            .state
-            .reports
-            .journal
-            .record(clock::wall(), detached);
+        });
         Ok(Detached { interfaces })
     }
 }

@@ -1,8 +1,7 @@
 //! Events from the kernel.
 
 use ratelimit_common::{Instant, event::DropEvent};
-use ratelimit_core::api::{Dropped, What};
-use tracing::debug;
+use ratelimit_core::api::What;
 
 use super::Command;
 use crate::{
@@ -34,16 +33,8 @@ impl Command for TakeEvents {
         for drop in drops {
             let at = clock::to_wall(Instant::from_nanos(drop.at_ns));
             let dropped = dropped(&controller.state, &drop);
-            let Dropped { source, reason, .. } = &dropped;
-            debug!(
-                %source, reason, limit = drop.limit, interface = drop.interface,
-                "a sampled drop"
-            );
-            controller
-                .state
-                .reports
-                .journal
-                .record(at, What::Drop(dropped));
+            let journal = &mut controller.state.reports.journal;
+            journal.record_at(at, What::Drop(dropped));
         }
         if has_bans {
             let _ = propose(&mut controller.feeds.policy_bans, &mut controller.state);

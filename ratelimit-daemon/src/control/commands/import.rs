@@ -64,10 +64,11 @@ impl Command for Import {
             let entries = edits.iter().flat_map(Edit::prefixes).count();
             controller
                 .about
+                .workload
                 .progress
                 .begin((entries + edits.len()) as u64);
             let edited = controller.state.apply(edits, Cause::Origin);
-            controller.about.progress.end();
+            controller.about.workload.progress.end();
             edited?;
         }
         for target in &answer.targets {

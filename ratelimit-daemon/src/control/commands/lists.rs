@@ -6,7 +6,6 @@ use ratelimit_core::{
     api::{Changed, ListTarget, Refused},
     lists::Reading,
 };
-use tracing::info;
 
 use super::Command;
 use crate::control::{
@@ -34,8 +33,9 @@ impl Command for RemoveList {
         };
         let removed = list.entries().len();
         let (_, edit) = controller.state.intent.list_edit(&name, None);
-        controller.state.apply(edit.as_slice(), Cause::Origin)?;
-        info!(list = %name, removed, author, "list removed");
+        controller
+            .state
+            .apply(edit.as_slice(), Cause::User(author))?;
         Ok(Changed {
             removed,
             ..Changed::default()

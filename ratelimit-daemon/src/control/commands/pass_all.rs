@@ -23,7 +23,7 @@ impl Command for SetPassAll {
         let edit = Edit::PassAll(opened.as_ref().map(|opened| opened.until));
         controller.state.apply([edit], Cause::User(&author))?;
         let before = controller.feeds.pass_all.last().cloned();
-        controller.feeds.pass_all.note(opened, Some(&author));
+        controller.feeds.pass_all.note(opened);
         let opened = controller.feeds.pass_all.last().cloned();
         Ok(opened.or(before.filter(|_| !request.on)))
     }

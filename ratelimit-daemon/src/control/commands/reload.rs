@@ -1,7 +1,7 @@
 //! `rlctl reload`, and `SIGHUP`.
 
 use ratelimit_core::api::{Code, Refused, ReloadRequest, Reloaded, What};
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{Command, replace::replace};
 use crate::{
@@ -34,29 +34,22 @@ impl Command for Reload {
                     applied: clock::wall(),
                     error: None,
                 };
-                info!(changes = reloaded.changes.len(), "configuration applied");
                 let changes = reloaded.changes.clone();
-                controller
-                    .state
-                    .reports
-                    .journal
-                    .record(clock::wall(), What::Reloaded { changes });
+                controller.state.reports.record(What::Reloaded { changes });
             }
             Err(refused) => {
                 // The files may be right: it is the trial that comes first.
                 if refused.code != Some(Code::Unsettled) {
                     controller.about.reloads.error = Some(refused.clone());
                 }
+                // The log may quote files, events may not.
                 warn!(
                     error = refused.in_full(),
                     "reload failed; the previous configuration is still active"
                 );
                 let error = refused.error.clone();
-                controller
-                    .state
-                    .reports
-                    .journal
-                    .record(clock::wall(), What::ReloadRefused { error });
+                let reports = &mut controller.state.reports;
+                reports.record(What::ReloadRefused { error });
             }
         }
         answer

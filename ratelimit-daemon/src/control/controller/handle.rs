@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     control::{
-        reports::{
-            progress::Progress,
-            workload::{self, BusyWith, Workload},
-        },
+        reports::workload::{self, BusyWith, Workload},
         sources::scanner::{self, Scanner},
     },
     keys::Keys,
@@ -67,7 +64,6 @@ impl Drop for Others {
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
     scans: mpsc::Sender<scanner::Job>,
-    progress: Progress,
     workload: Workload,
     keys: Keys,
 }
@@ -83,7 +79,7 @@ pub enum Unanswered {
 impl Handle {
     /// Returns the progress of the import that the controller is busy with.
     pub fn progress(&self) -> api::Progress {
-        self.progress.view()
+        self.workload.progress.view()
     }
 
     /// Returns the current work of the controller, if any.
@@ -190,7 +186,6 @@ impl Controller {
         let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
         self.scans.jobs = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let progress = self.about.progress.clone();
         let workload = self.about.workload.clone();
         let keys = self.keys.clone();
         let thread = thread::Builder::new()
@@ -208,7 +203,6 @@ impl Controller {
         let handle = Handle {
             jobs,
             scans,
-            progress,
             workload,
             keys,
         };

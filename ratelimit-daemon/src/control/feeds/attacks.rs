@@ -13,7 +13,7 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{Feed, challenge, policy_bans};
 use crate::{
@@ -47,19 +47,12 @@ impl Attacks {
         observe: bool,
         journal: &mut Journal,
     ) {
-        let now = clock::wall();
         for attack in &step.began {
-            let (kind, subject) = (attack.kind.label(), attack.subject);
-            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
-            info!(kind, %subject, packets_per_second, sources, "attack began");
             *self.found.entry(attack.kind).or_default() += 1;
-            journal.record(now, What::AttackBegan(view(attack)));
+            journal.record(What::AttackBegan(view(attack)));
         }
         for attack in &step.ended {
-            let (kind, subject) = (attack.kind.label(), attack.subject);
-            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
-            info!(kind, %subject, packets_per_second, sources, "attack ended");
-            journal.record(now, What::AttackEnded(view(attack)));
+            journal.record(What::AttackEnded(view(attack)));
         }
         self.going_on = going_on;
         self.to_blame.clone_from(&step.to_blame);

@@ -126,11 +126,7 @@ impl Challenge {
             return;
         }
         let until = clock::to_wall(until);
-        warn!(%until, "challenge paused: no challenged client completed it");
-        state
-            .reports
-            .journal
-            .record(clock::wall(), What::ChallengePaused { until });
+        state.reports.record(What::ChallengePaused { until });
     }
 
     /// Reports a change. A challenge that is always on or off changes only with a reload.
@@ -148,15 +144,10 @@ impl Challenge {
             return;
         }
         *was_on = when.is_some();
-        let sources = if is_of_dns { "DNS" } else { "TCP" };
-        let what = if let Some(when) = when {
-            warn!(when, "challenge on for unverified {sources} clients");
-            What::ChallengeBegan { when, is_of_dns }
-        } else {
-            info!("challenge off for {sources} clients");
-            What::ChallengeEnded { is_of_dns }
-        };
-        state.reports.journal.record(clock::wall(), what);
+        state.reports.record(match when {
+            Some(when) => What::ChallengeBegan { when, is_of_dns },
+            None => What::ChallengeEnded { is_of_dns },
+        });
     }
 }
 

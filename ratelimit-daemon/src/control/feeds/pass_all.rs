@@ -13,7 +13,7 @@ use ratelimit_core::{
     intent::{Edit, FOREVER},
 };
 use serde::{Deserialize, Serialize};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::Feed;
 use crate::{
@@ -119,15 +119,8 @@ impl PassAll {
         restored
     }
 
-    /// Records that pass-all was turned on or off by `author`, or that it expired.
-    pub fn note(&mut self, opened: Option<Opened>, author: Option<&str>) {
-        match (&opened, author) {
-            (Some(_), _) => {}
-            (None, Some(author)) => {
-                info!(author, "pass-all is off: limits and bans are enforced");
-            }
-            (None, None) => info!("pass-all expired: limits and bans are enforced"),
-        }
+    /// Records that pass-all was turned on or off.
+    pub fn note(&mut self, opened: Option<Opened>) {
         self.opened = opened;
         self.kept.keep(document(self.opened.as_ref()));
         self.reminder = Reminder::default();
@@ -203,7 +196,7 @@ impl Feed for PassAll {
     ) -> Result<Changed, Refused> {
         match &answer {
             _ if !self.is_ending => self.kept.catch_up(document(self.opened.as_ref())),
-            Ok(_) => self.note(None, None),
+            Ok(_) => self.note(None),
             Err(refused) => warn!(
                 error = refused.error,
                 "pass-all expired but cannot be turned off"

@@ -103,7 +103,7 @@ impl Trials {
         let is_open = last.is_some_and(|event| matches!(event.what, What::TrialBegan { .. }));
         if let Some(trial) = ended.filter(|_| is_open) {
             let file = trial.attempt().file;
-            journal.record(clock::wall(), What::TrialRolledBack { file, by: None });
+            journal.record(What::TrialRolledBack { file, by: None });
         }
     }
 

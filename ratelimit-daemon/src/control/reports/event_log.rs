@@ -267,7 +267,7 @@ mod tests {
         let (mut log, _) = EventLog::open(directory.path());
         assert!(log.write(&[event(1, clock::wall())]));
         let mut other = Journal::default();
-        other.record(clock::wall(), What::Reloaded { changes: vec![] });
+        other.record(What::Reloaded { changes: vec![] });
         assert!(log.write(&other.unwritten()));
         assert_eq!(kept(directory.path()).len(), 2);
     }

@@ -1,4 +1,5 @@
-//! Recent events in memory, for queries and followers. `event_log.rs` stores them on disk.
+//! The stream of events: each gets a line in the log, is sent to followers, and stays in memory for
+//! queries. `event_log.rs` stores changes on disk.
 //!
 //! Events caused by traffic are kept apart from those caused by users, and drops from both. A flood
 //! causes a hundred drops per second and CPU, and many bans, which must not displace the changes of
@@ -16,7 +17,8 @@ use smart_default::SmartDefault;
 use tokio::sync::broadcast;
 use zerocopy::IntoBytes;
 
-use super::event_log;
+use super::{event_log, log_lines};
+use crate::clock;
 
 /// The most events of each kind.
 const KEPT: usize = event_log::ROWS_MAX;
@@ -65,8 +67,14 @@ impl Journal {
         restored
     }
 
-    /// Records an event that happened at `at`, and sends it to followers.
-    pub fn record(&mut self, at: Timestamp, what: What) {
+    /// Records an event that happens now.
+    pub fn record(&mut self, what: What) {
+        self.record_at(clock::wall(), what);
+    }
+
+    /// Records an event that happened at `at`.
+    pub fn record_at(&mut self, at: Timestamp, what: What) {
+        log_lines::log(&what);
         let number = if what.is_drop() {
             &mut self.cursor.drop
         } else {
@@ -176,10 +184,10 @@ mod tests {
     #[test]
     fn neither_drops_nor_what_traffic_causes_pushes_out_changes() {
         let mut journal = Journal::default();
-        journal.record(Timestamp::UNIX_EPOCH, reloaded());
+        journal.record(reloaded());
         for _ in 0..KEPT + 5 {
-            journal.record(Timestamp::UNIX_EPOCH, drop());
-            journal.record(Timestamp::UNIX_EPOCH, of_traffic());
+            journal.record(drop());
+            journal.record(of_traffic());
         }
         let kept = journal.kept();
         assert_eq!(kept.len(), 1 + 2 * KEPT);
@@ -200,9 +208,8 @@ mod tests {
     #[test]
     fn a_follower_that_comes_back_after_a_restart_gets_each_event_once() {
         let mut journal = Journal::after(7, vec![]);
-        let now = Timestamp::UNIX_EPOCH;
-        journal.record(now, reloaded());
-        journal.record(now, drop());
+        journal.record(reloaded());
+        journal.record(drop());
         let cursor = journal.cursor();
         let behind = |journal: &Journal| -> Vec<_> {
             let kept = journal.kept().into_iter();
@@ -211,30 +218,30 @@ mod tests {
                 .collect()
         };
         assert_eq!(behind(&journal), []);
-        journal.record(now, reloaded());
+        journal.record(reloaded());
         let written = journal
             .kept()
             .into_iter()
             .filter(|event| !event.what.is_drop());
         let written = written.map(|event| (*event).clone()).collect();
         // This one is lost.
-        journal.record(now, reloaded());
-        journal.record(now, drop());
+        journal.record(reloaded());
+        journal.record(drop());
         assert_eq!(behind(&journal), [(2, false), (3, false), (2, true)]);
         let mut after = Journal::after(7, written);
         assert_eq!(behind(&after), [(2, false)]);
-        after.record(now, drop());
-        after.record(now, reloaded());
+        after.record(drop());
+        after.record(reloaded());
         assert_eq!(behind(&after), [(2, false), (1, true), (3, false)]);
     }
 
     #[test]
     fn who_follows_hears_what_comes_and_how_much_was_lost() {
         let mut journal = Journal::default();
-        journal.record(Timestamp::UNIX_EPOCH, reloaded());
+        journal.record(reloaded());
         let mut follower = journal.follow();
         for _ in 0..BEHIND_MAX + 3 {
-            journal.record(Timestamp::UNIX_EPOCH, drop());
+            journal.record(drop());
         }
         let lost = follower.try_recv().unwrap_err();
         assert_eq!(lost, broadcast::error::TryRecvError::Lagged(3));

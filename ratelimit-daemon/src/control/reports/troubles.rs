@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ratelimit_core::api::{Trouble, What};
-use tracing::{error, info, warn};
 
-use super::journal::Journal;
 use crate::clock;
 
 /// Pins are missing.
@@ -26,9 +24,6 @@ pub const KEY_USAGE: &str = "key usage";
 pub const UPSTREAM: &str = "upstream";
 /// The loader was stopped.
 pub const LOADER: &str = "loader";
-/// With these troubles, enforcement differs from the configuration, or will. They are logged as
-/// errors.
-const ERRORS: [&str; 5] = [PINS, STATE, DATABASE, CONFIGURATION, LOADER];
 
 /// Current troubles by name.
 #[derive(Clone, Debug, Default)]
@@ -52,43 +47,30 @@ impl Troubles {
         self.0.get(what).map(|(error, _)| error.as_str())
     }
 
-    /// Records the state of `what`, and reports a change: `None` means that it works.
-    pub fn report(&mut self, journal: &mut Journal, what: &'static str, error: Option<String>) {
-        let at = clock::wall();
-        if !self.note(what, error.clone(), at) {
-            return;
-        }
-        let event = if let Some(error) = error {
-            if ERRORS.contains(&what) {
-                error!(what, error, "does not work");
-            } else {
-                warn!(what, error, "does not work");
-            }
-            What::TroubleBegan {
-                what: what.to_owned(),
-                error,
-            }
-        } else {
-            info!(what, "works again");
-            What::TroubleEnded {
-                what: what.to_owned(),
-            }
+    /// Records the state of `what`, where `None` means that it works. Returns a change.
+    pub fn note(&mut self, what: &'static str, error: Option<String>) -> Option<What> {
+        let name = what.to_owned();
+        let Some(error) = error else {
+            return self
+                .0
+                .remove(what)
+                .map(|_| What::TroubleEnded { what: name });
         };
-        journal.record(at, event);
-    }
-
-    /// Records the state of `what`, and returns whether it changed.
-    fn note(&mut self, what: &'static str, error: Option<String>, at: Timestamp) -> bool {
-        match error {
-            None => self.0.remove(what).is_some(),
-            Some(error) if self.of(what) == Some(&error) => false,
-            Some(error) => {
-                let since = self.0.get(what).map_or(at, |(_, since)| *since);
-                self.0.insert(what, (error, since));
-                true
-            }
+        if self.of(what) == Some(&error) {
+            return None;
         }
+        let since = self
+            .0
+            .get(what)
+            .map_or_else(clock::wall, |(_, since)| *since);
+        self.0.insert(what, (error.clone(), since));
+        Some(What::TroubleBegan { what: name, error })
     }
+}
+
+/// Returns whether enforcement differs from the configuration because of this trouble, or will.
+pub fn is_of_enforcement(what: &str) -> bool {
+    [PINS, STATE, DATABASE, CONFIGURATION, LOADER].contains(&what)
 }
 
 #[cfg(test)]
@@ -98,19 +80,20 @@ mod tests {
     #[test]
     fn a_trouble_is_reported_when_it_begins_when_its_reason_changes_and_when_it_ends() {
         let mut troubles = Troubles::default();
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let mut note = |error: Option<&str>, second| {
-            let reported = troubles.note("metrics", error.map(str::to_owned), at(second));
+        let mut note = |error: Option<&str>| {
+            let reported = troubles.note("metrics", error.map(str::to_owned)).is_some();
             (
                 reported,
                 troubles.views().pop().map(|view| (view.error, view.since)),
             )
         };
-        let view = |error: &str| Some((error.to_owned(), at(1)));
-        assert_eq!(note(None, 0), (false, None));
-        assert_eq!(note(Some("taken"), 1), (true, view("taken")));
-        assert_eq!(note(Some("taken"), 2), (false, view("taken")));
-        assert_eq!(note(Some("gone"), 3), (true, view("gone")));
-        assert_eq!(note(None, 4), (true, None));
+        assert_eq!(note(None), (false, None));
+        let (reported, view) = note(Some("taken"));
+        let (_, since) = view.unwrap();
+        assert!(reported);
+        let view = |error: &str| Some((error.to_owned(), since));
+        assert_eq!(note(Some("taken")), (false, view("taken")));
+        assert_eq!(note(Some("gone")), (true, view("gone")));
+        assert_eq!(note(None), (true, None));
     }
 }

@@ -1,5 +1,5 @@
-//! The load of the controller: its current work, waiting requests, the last run of its periodic
-//! work, and refused commands. It can be read while the controller is busy.
+//! The load of the controller: its current work and the progress of an import, waiting requests, the
+//! last run of its periodic work, and refused commands. It can be read while the controller is busy.
 
 use std::{
     fmt,
@@ -13,6 +13,7 @@ use std::{
 use jiff::{Timestamp, Unit};
 use ratelimit_core::api::Code;
 
+use super::progress::Progress;
 use crate::clock;
 
 /// Work that no client asked for.
@@ -35,7 +36,11 @@ pub(crate) fn what() -> Arc<str> {
 
 /// The load. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Workload(Arc<Figures>);
+pub struct Workload {
+    /// The progress of an import.
+    pub progress: Progress,
+    figures: Arc<Figures>,
+}
 
 #[derive(Debug)]
 struct Figures {
@@ -69,58 +74,62 @@ pub struct Seen {
 
 impl Default for Workload {
     fn default() -> Self {
-        Self(Arc::new(Figures {
+        let figures = Figures {
             busy: Mutex::default(),
             waiting: AtomicUsize::default(),
             ticked: Mutex::new(clock::monotonic()),
             refused: Default::default(),
-        }))
+        };
+        Self {
+            progress: Progress::default(),
+            figures: Arc::new(figures),
+        }
     }
 }
 
 impl Workload {
     /// Runs a request, and shows it as the current work.
     pub(crate) fn during<T>(&self, what: Arc<str>, job: impl FnOnce() -> T) -> T {
-        *lock(&self.0.busy) = Some(BusyWith {
+        *lock(&self.figures.busy) = Some(BusyWith {
             what,
             since: clock::wall(),
             begun: clock::monotonic(),
         });
         let value = job();
-        *lock(&self.0.busy) = None;
+        *lock(&self.figures.busy) = None;
         value
     }
 
     /// Returns the current work, if any.
     pub fn busy(&self) -> Option<BusyWith> {
-        lock(&self.0.busy).clone()
+        lock(&self.figures.busy).clone()
     }
 
     /// Counts a request until its turn.
     pub fn wait(&self) -> Waiting {
-        self.0.waiting.fetch_add(1, Relaxed);
+        self.figures.waiting.fetch_add(1, Relaxed);
         Waiting(self.clone())
     }
 
     /// Records that the periodic work was done.
     pub fn tick(&self) {
-        *lock(&self.0.ticked) = clock::monotonic();
+        *lock(&self.figures.ticked) = clock::monotonic();
     }
 
     /// Counts a refused command.
     pub fn refuse(&self, code: Code) {
         let index = Code::ALL.iter().position(|it| *it == code);
-        if let Some(count) = index.and_then(|index| self.0.refused.get(index)) {
+        if let Some(count) = index.and_then(|index| self.figures.refused.get(index)) {
             count.fetch_add(1, Relaxed);
         }
     }
 
     /// Returns the current load.
     pub fn seen(&self) -> Seen {
-        let refused = Code::ALL.iter().zip(&self.0.refused);
+        let refused = Code::ALL.iter().zip(&self.figures.refused);
         Seen {
-            waiting: self.0.waiting.load(Relaxed),
-            tick_age: clock::elapsed(*lock(&self.0.ticked)),
+            waiting: self.figures.waiting.load(Relaxed),
+            tick_age: clock::elapsed(*lock(&self.figures.ticked)),
             refused: refused
                 .map(|(code, count)| (*code, count.load(Relaxed)))
                 .collect(),
@@ -150,7 +159,7 @@ impl fmt::Display for BusyWith {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.0.waiting.fetch_sub(1, Relaxed);
+        self.0.figures.waiting.fetch_sub(1, Relaxed);
     }
 }
 

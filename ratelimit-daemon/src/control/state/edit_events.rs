@@ -5,13 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    clock,
-    control::{
-        persistence::unwritten::intended,
-        reports::{cause::Cause, change_log, journal::Journal, rows},
-        time::lifetime,
-    },
+use crate::control::{
+    persistence::unwritten::intended,
+    reports::{cause::Cause, journal::Journal, rows},
+    time::lifetime,
 };
 use ratelimit_core::{
     api::{BanChange, DETECTION, EntryCounter, What},
@@ -64,10 +61,8 @@ pub fn record_edits(
     if are_many {
         events.extend(summaries(changed(), cause));
     }
-    let now = clock::wall();
     for what in events {
-        change_log::log(&what);
-        journal.record(now, what);
+        journal.record(what);
     }
 }
 

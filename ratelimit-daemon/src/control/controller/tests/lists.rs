@@ -543,10 +543,10 @@ fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
         (ImportInto::Bans, true, 0),
     ] {
         let mut lab = Lab::new(config());
-        lab.about.progress.begin(0);
+        lab.about.workload.progress.begin(0);
         let request = into_bad(into, dry_run);
         lab.send(&request, &text).unwrap();
-        let progress = &lab.about.progress;
+        let progress = &lab.about.workload.progress;
         assert_eq!(
             (progress.done(), progress.view().total),
             (steps, 0),
