@@ -170,7 +170,7 @@ subprograms! {
         address: &A, word: u64, level: u64, now: Instant, about: u64
     ) -> Listed {
         let (state, generation) = (about >> 1, Generation::from_number(about & 1));
-        // Read again at each use: the compiler would keep its bits, for which the stack has no room.
+        // Read again at each use: the compiler would keep its bits on the stack.
         let read = || *opaque_ref(address);
         let question = Question::new(state, generation, level, word, read());
         let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));

@@ -1,5 +1,6 @@
-//! The load of the controller: its current work and the progress of an import, waiting requests, the
-//! last run of its periodic work, and refused commands. It can be read while the controller is busy.
+//! The load of the controller: its current work and the progress of an import, waiting requests,
+//! the last run of its periodic work, and refused commands. It can be read while the controller is
+//! busy.
 
 use std::{
     fmt,
