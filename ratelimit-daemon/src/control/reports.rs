@@ -1,5 +1,5 @@
 //! What the daemon says about itself: events, which go to the log, to followers and to disk, and
-//! its health, for `status` and metrics: troubles, and the work of the controller with its progress.
+//! its health, for `status` and metrics: troubles, and the work of the controller.
 
 pub mod cause;
 pub mod event_log;
