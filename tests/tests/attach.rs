@@ -20,7 +20,7 @@ fn generic_is_what_is_asked_for() {
 #[test]
 fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
     require_root!();
-    let (_lab, service) = Service::in_lab(&toml("auto", "lo")).unwrap();
+    let (_lab, mut service) = Service::in_lab(&toml("auto", "lo")).unwrap();
     service
         .wait_for_log("falling back to generic mode")
         .unwrap();
@@ -31,6 +31,16 @@ fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
         assert!(said.contains(NO_DRIVER), "{said}");
         service.rlctl_ok(&["reload"]).unwrap();
     }
+    // The next daemon adopts it too, without knowing why.
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    assert!(said.contains("to try native mode again"), "{said}");
+    for verb in ["detach", "reload"] {
+        service.rlctl_ok(&[verb]).unwrap();
+    }
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    assert!(said.contains(NO_DRIVER), "{said}");
 }
 
 #[test]

@@ -46,6 +46,10 @@ pub struct Local {
     fallbacks: BTreeMap<String, String>,
 }
 
+/// The remark in the mode `auto` on a link of an earlier daemon, which knew the reason.
+const FALLBACK_BEFORE_START: &str = "generic mode, which is several times slower, since before the daemon started: to try native \
+     mode again, run `rlctl detach`, and `rlctl reload`";
+
 impl Local {
     fn pins(&self) -> anyhow::Result<&Pins> {
         self.pins.as_ref().context("no directory of pins is open")
@@ -240,10 +244,10 @@ impl Loader for Local {
             if plan.mode == Mode::Auto && attached.mode == Some(XdpMode::Generic) {
                 // A link that is adopted was refused earlier.
                 let earlier = self.fallbacks.remove(&plan.name);
-                attached.remark = attached.remark.or(earlier);
-                let remark = attached.remark.clone();
-                self.fallbacks
-                    .extend(remark.map(|it| (plan.name.clone(), it)));
+                let remark = attached.remark.or(earlier);
+                let remark = remark.unwrap_or_else(|| FALLBACK_BEFORE_START.to_owned());
+                self.fallbacks.insert(plan.name.clone(), remark.clone());
+                attached.remark = Some(remark);
             }
             self.entries.remove(&plan.name);
             self.next.remove(&plan.name);
