@@ -90,6 +90,21 @@ fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it()
     assert!(said.stderr.contains(gateway), "{said:?}");
     assert!(said.stderr.contains("rlctl reload --force"), "{said:?}");
     assert!(passes(&lab, STRANGER), "refused");
+    // A list that comes with it lets in the gateway, and the resolvers of the host.
+    let resolvers = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let resolvers = resolvers
+        .lines()
+        .filter_map(|it| it.strip_prefix("nameserver "));
+    let needed: Vec<&str> = resolvers.chain([GATEWAY]).collect();
+    let list = service.path("needed.txt");
+    fs::write(&list, needed.join("\n")).unwrap();
+    let allowing = format!("{DENY}[list.needed]\nfile = {list:?}\naction = \"allow\"\n");
+    fs::write(service.config(), text.replace(UNLIMITED, &allowing)).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert!(!passes(&lab, STRANGER) && passes(&lab, GATEWAY));
+    fs::write(service.config(), &text).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    fs::write(service.config(), text.replace(UNLIMITED, DENY)).unwrap();
     service.rlctl_ok(&["reload", "--force"]).unwrap();
     assert!(!passes(&lab, STRANGER));
     assert!(passes(&lab, GATEWAY), "protected");

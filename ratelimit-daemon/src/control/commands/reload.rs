@@ -10,7 +10,6 @@ use crate::{
         configuration::candidate::Candidate,
         controller::{Controller, Reloads},
         reports::troubles::CONFIGURATION,
-        state::lockout,
     },
 };
 
@@ -64,10 +63,7 @@ fn reload(
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
-    if !request.force {
-        lockout::require_reachable(&controller.state, &candidate.config)?;
-    }
-    let next = controller.feeds.trials.reload(candidate, request.discard)?;
+    let next = controller.feeds.trials.reload(candidate, request)?;
     let changes = replace(controller, next, true)?;
     controller.feeds.trials.keep_last_good();
     controller.state.report(CONFIGURATION, None);

@@ -16,7 +16,7 @@ use crate::{
             trials::{Next, Why},
         },
         lists::configured::{self, ConfiguredLists, ListChanges},
-        state::State,
+        state::{State, lockout},
     },
 };
 
@@ -87,6 +87,9 @@ fn put_in_force(
     }
     let mut changes = configured::changes(&state.intent, state.protection.all(), &config, lists)?;
     let mut edits = std::mem::take(&mut changes.edits);
+    if matches!(why, Why::Reload { force: false, .. }) {
+        lockout::require_reachable(state, &config, &edits)?;
+    }
     edits.push(Edit::Config(Box::new(config)));
     state.apply(edits, why.cause())?;
     Ok(changes)

@@ -57,7 +57,7 @@ use ratelimit_common::{
 use ratelimit_core::{
     api::{
         AllowRequest, Ban, BanRequest, Changed, Check, Event, LimitRequest, LimitTarget, Origin,
-        PrefixesRequest, Refused,
+        PrefixesRequest, Refused, ReloadRequest,
     },
     class::{Catalogue, Match},
     config::{
@@ -285,7 +285,10 @@ impl Controller {
                 lists,
                 warnings: Vec::new(),
             },
-            false,
+            ReloadRequest {
+                force: true,
+                ..ReloadRequest::default()
+            },
         )?;
         replace(self, next, true)
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{Attempt, Code, Refused, TrialOutcome, What},
+    api::{Attempt, Code, Refused, ReloadRequest, TrialOutcome, What},
     config::{self, Config, File},
 };
 
@@ -50,8 +50,8 @@ pub struct Next {
 
 /// The reason for a change of configuration, with the texts or the trial it results in.
 pub enum Why {
-    /// The files on disk changed.
-    Reload(Vec<File>),
+    /// The files on disk changed. With `force` also if they lock somebody out.
+    Reload { texts: Vec<File>, force: bool },
     /// A trial begins.
     Trial(Trial),
     /// A trial is rolled back.
@@ -63,7 +63,7 @@ impl Why {
     pub const fn cause(&self) -> Cause<'static> {
         match self {
             Self::Rollback(_) => Cause::Rollback,
-            Self::Reload(_) | Self::Trial(_) => Cause::Origin,
+            Self::Reload { .. } | Self::Trial(_) => Cause::Origin,
         }
     }
 }
@@ -172,7 +172,7 @@ impl Trials {
     /// Records whether a configuration was put in force.
     pub fn settle(&mut self, why: Why, is_in_force: bool) {
         match (why, is_in_force) {
-            (Why::Reload(texts), true) => {
+            (Why::Reload { texts, .. }, true) => {
                 self.note_reload(&texts);
                 self.holds(texts, None);
             }
@@ -187,19 +187,22 @@ impl Trials {
                 self.holds(trial.before, left);
             }
             (Why::Trial(_), false) => self.kept.keep(self.trial.as_ref()),
-            (Why::Reload(_) | Why::Rollback(_), false) => {}
+            (Why::Reload { .. } | Why::Rollback(_), false) => {}
         }
     }
 
     /// Returns the files as they were read, for a reload.
-    pub fn reload(&self, candidate: Candidate, discard: bool) -> Result<Next, Refused> {
+    pub fn reload(&self, candidate: Candidate, request: ReloadRequest) -> Result<Next, Refused> {
         self.require_none_pending()?;
-        if !discard {
+        if !request.discard {
             self.require_saved(&candidate.texts)?;
         }
         report(&candidate.warnings);
         let (config, lists) = (candidate.config, candidate.lists);
-        let why = Why::Reload(candidate.texts);
+        let why = Why::Reload {
+            texts: candidate.texts,
+            force: request.force,
+        };
         Ok(Next { config, lists, why })
     }
 

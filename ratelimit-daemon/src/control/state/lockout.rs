@@ -8,20 +8,35 @@
 use ratelimit_core::{
     api::{Code, Refused},
     config::Config,
+    intent::Edit,
     lists::Action,
     prefix::Prefix,
 };
 
 use crate::{clock, control::state::State, protected::Why};
 
-/// Refuses a configuration that drops needed addresses which the running one lets in.
-pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
-    let intent = &state.intent;
-    let mut dropped = dropped(state, next);
-    dropped.retain(|(prefix, _)| is_let_in(state, &state.intent.config, *prefix));
+/// Refuses a configuration that drops needed addresses which the running one lets in. `lists` are
+/// the edits of lists that come with it.
+pub fn require_reachable(state: &mut State, next: &Config, lists: &[Edit]) -> Result<(), Refused> {
+    let before = unreachable(state, &state.intent.config);
+    let before: Vec<Prefix> = before.into_iter().map(|(prefix, _)| prefix).collect();
+    let mut lists = lists.to_vec();
+    state.intent.edit_all(&mut lists);
+    let answer = require_none_else_dropped(state, next, &before);
+    state.intent.edit_all(&mut lists);
+    answer
+}
+
+fn require_none_else_dropped(
+    state: &State,
+    next: &Config,
+    before: &[Prefix],
+) -> Result<(), Refused> {
+    let mut dropped = unreachable(state, next);
+    dropped.retain(|(prefix, _)| !before.contains(prefix));
     let Some(policy) = dropped
         .first()
-        .and_then(|(it, _)| intent.dropped_under(next, *it))
+        .and_then(|(it, _)| state.intent.dropped_under(next, *it))
     else {
         return Ok(());
     };
@@ -36,7 +51,7 @@ pub fn require_reachable(state: &State, next: &Config) -> Result<(), Refused> {
 
 /// Returns a warning about needed addresses that the running configuration drops.
 pub fn warning(state: &State) -> Option<String> {
-    let dropped = dropped(state, &state.intent.config);
+    let dropped = unreachable(state, &state.intent.config);
     (!dropped.is_empty()).then(|| {
         let named = named(&dropped);
         format!(
@@ -46,7 +61,8 @@ pub fn warning(state: &State) -> Option<String> {
     })
 }
 
-fn dropped<'s>(state: &'s State, config: &Config) -> Vec<(Prefix, &'s Why)> {
+/// Returns the needed addresses that a configuration drops.
+fn unreachable<'s>(state: &'s State, config: &Config) -> Vec<(Prefix, &'s Why)> {
     let protected = state.protection.all().iter();
     let needed = protected.filter_map(|(prefix, reasons)| {
         let reasons: Vec<&Why> = reasons.collect();
