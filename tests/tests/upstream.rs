@@ -171,6 +171,7 @@ impl Frr {
             "port 1790",
             "update-source 192.0.2.252",
             "disable-connected-check",
+            "timers connect 1",
         ];
         let options = options.map(|option| format!("\n {neighbor} {option}"));
         let remote = format!("{neighbor} remote-as 64501");
@@ -242,7 +243,10 @@ fn gobgpd(service: &Service) -> Result<Running> {
     let mut gobgpd = service.inside(Path::new("gobgpd"));
     gobgpd.arg("-f").arg(&file).stdout(Stdio::null());
     let gobgpd = Running(gobgpd.spawn()?);
-    service.wait_until("gobgpd", || gobgp(service, &["global"]).is_some());
+    // Before it has read its neighbors, it refuses them, and they do not soon try again.
+    service.wait_until("gobgpd with its neighbor", || {
+        gobgp(service, &["neighbor"]).is_some_and(|it| it.contains("192.0.2.252"))
+    });
     Ok(gobgpd)
 }
 
