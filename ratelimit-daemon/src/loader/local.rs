@@ -46,9 +46,10 @@ pub struct Local {
     fallbacks: BTreeMap<String, String>,
 }
 
-/// The remark in the mode `auto` on a link of an earlier daemon, which knew the reason.
-const FALLBACK_BEFORE_START: &str = "generic mode, which is several times slower, since before the daemon started: to try native \
-     mode again, run `rlctl detach`, and `rlctl reload`";
+/// The remark on a link of an earlier daemon, which knew the reason.
+const FALLBACK_BEFORE_START: &str =
+    "generic mode, which is several times slower, since before the daemon started: to try native \
+     mode again, run `rlctl detach` and `rlctl reload`";
 
 impl Local {
     fn pins(&self) -> anyhow::Result<&Pins> {
