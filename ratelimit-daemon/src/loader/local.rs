@@ -47,9 +47,8 @@ pub struct Local {
 }
 
 /// The remark on a link of an earlier daemon, which knew the reason.
-const FALLBACK_BEFORE_START: &str =
-    "generic mode, which is several times slower, since before the daemon started: to try native \
-     mode again, run `rlctl detach` and `rlctl reload`";
+const FALLBACK_BEFORE_START: &str = "generic mode, which is several times slower, since before the \
+     daemon started: to try native mode again, run `rlctl detach` and `rlctl reload`";
 
 impl Local {
     fn pins(&self) -> anyhow::Result<&Pins> {
