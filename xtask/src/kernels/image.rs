@@ -1,4 +1,5 @@
-//! Debian's kernels for virtual machines, which have drivers for little and start fast.
+//! Debian's kernels: those for virtual machines, which have drivers for little and start fast, and
+//! the real-time ones.
 
 use std::{
     fs,
@@ -10,16 +11,17 @@ use anyhow::{Context, Result};
 use crate::process;
 
 const PREFIX: &str = "linux-image-";
-const SUFFIX: &str = "-cloud-amd64";
 
 /// The package of the newest kernel of `series`; `None` when apt knows none.
 pub fn newest(series: &str) -> Result<Option<String>> {
+    let real_time = series.strip_suffix("-rt");
+    let (series, suffix) = real_time.map_or((series, "-cloud-amd64"), |it| (it, "-rt-amd64"));
     let mut search = process::in_root("apt-cache");
     search.args(["pkgnames", &format!("{PREFIX}{series}.")]);
     let names = process::output(&mut search)?;
     let mut candidates: Vec<&str> = names
         .lines()
-        .filter(|name| name.ends_with(SUFFIX))
+        .filter(|name| name.ends_with(suffix))
         .collect();
     candidates.sort_by_key(|name| version(name));
     // apt's lists may still name kernels that are no longer available; skip those.
