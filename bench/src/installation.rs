@@ -256,7 +256,7 @@ fn start(lab: &Lab, directory: &Path) -> Result<Controller> {
     let store = Store::open(directory)?;
     lab.near.enter(|| {
         let kernel = open_kernel(&config, &store, Box::new(Local::default()))?;
-        Controller::new(config, store, Box::new(kernel), Protected::default())
+        Controller::new(config, store, kernel.datapath, Protected::default())
     })
 }
 

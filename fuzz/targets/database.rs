@@ -9,7 +9,7 @@
 use std::{
     fs,
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::OnceLock,
 };
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ use ratelimit_core::{
 };
 use ratelimit_daemon::{
     control::{Controller, Store, commands::Ban},
-    datapath::{Memory, Shared},
+    datapath::Memory,
     protected::Protected,
 };
 use tempfile::TempDir;
@@ -80,8 +80,9 @@ fn good() -> &'static Vec<(&'static str, Vec<u8>)> {
         .expect("a configuration");
         config.paths.state = directory.path().into();
         let store = Store::open(directory.path()).expect("a new database");
-        let tables: Shared = (&Arc::<Mutex<Memory>>::default()).into();
-        let mut controller = Controller::new(config, store, Box::new(tables), Protected::default())
+        let tables = Memory::new(&config.source, None).and_then(|memory| memory.open());
+        let tables = tables.expect("tables");
+        let mut controller = Controller::new(config, store, tables, Protected::default())
             .expect("a controller");
         for number in 0..20 {
             let request = BanRequest {

@@ -33,14 +33,14 @@ use crate::{
             TakeList, TakeSnapshot, Tick,
         },
     },
+    datapath::Rings,
     directories, heap,
     http::{self, ControlApi},
     loader::{self, Remote},
     lock::Lock,
     private, privileges,
     protected::Protected,
-    recording::{self, CaptureMaps, Recorder},
-    ring,
+    recording::{self, Recorder},
     rtnetlink::Watch,
     systemd,
     tasks::{cluster, crowdsec, events, keys, links, protected, samples, traffic},
@@ -82,9 +82,7 @@ pub struct Daemon {
 /// A controller of the kernel's tables, which are filled, and the rings to read.
 struct Enforcing {
     controller: Controller,
-    events: Option<ring::Events>,
-    samples: Option<ring::Ring>,
-    captures: CaptureMaps,
+    rings: Rings,
 }
 
 impl Enforcing {
@@ -92,20 +90,13 @@ impl Enforcing {
     fn of(start: &control::Start, loader: &Remote, protected: &Protected) -> anyhow::Result<Self> {
         let config = &start.config;
         let (store, fallback) = control::open_store(&config.paths.state, &config.paths.runtime)?;
-        let mut kernel = control::open_kernel(config, &store, Box::new(loader.clone()))?;
-        let usage_reset = kernel.usage_reset();
-        let (events, samples) = (kernel.take_events(), kernel.take_samples());
-        let captures = kernel.take_captures()?;
+        let opened = control::open_kernel(config, &store, Box::new(loader.clone()))?;
         let mut controller =
-            Controller::new(config.clone(), store, Box::new(kernel), protected.clone())?;
+            Controller::new(config.clone(), store, opened.datapath, protected.clone())?;
         controller.fallback(fallback);
-        controller.note_reset(usage_reset);
-        Ok(Self {
-            controller,
-            events,
-            samples,
-            captures,
-        })
+        controller.note_reset(opened.usage_reset);
+        let rings = opened.rings;
+        Ok(Self { controller, rings })
     }
 }
 
@@ -174,12 +165,7 @@ impl Daemon {
 
     async fn serve(self) -> anyhow::Result<()> {
         let stop = CancellationToken::new();
-        let Enforcing {
-            controller,
-            events,
-            samples,
-            captures,
-        } = self.enforcing;
+        let Enforcing { controller, rings } = self.enforcing;
         let (controller, thread) = controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
         let control = self
@@ -193,7 +179,7 @@ impl Daemon {
             TrafficLog::begin(self.state_directory).context("starting the history")?;
         tasks.spawn(until(&stop, OWN_WORK, self.loading.watch()));
         let (recorder, requests) = Recorder::new();
-        tasks.spawn(recording::serve(captures, requests, stop.clone()));
+        tasks.spawn(recording::serve(rings.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
             ControlApi::new(controller.clone(), recorder, history.clone()),
@@ -235,14 +221,10 @@ impl Daemon {
         tasks.spawn(until(&stop, "decisions of CrowdSec", decisions));
         let shared = cluster::follow(controller.clone());
         tasks.spawn(until(&stop, "cluster messages", shared));
-        if let Some(events) = events {
-            let forwarded = events::forward_events(events, controller.clone());
-            tasks.spawn(until(&stop, OWN_WORK, forwarded));
-        }
-        if let Some(samples) = samples {
-            let detected = samples::follow(samples, controller.clone());
-            tasks.spawn(until(&stop, OWN_WORK, detected));
-        }
+        let forwarded = events::forward_events(rings.events, controller.clone());
+        tasks.spawn(until(&stop, OWN_WORK, forwarded));
+        let detected = samples::follow(rings.samples, controller.clone());
+        tasks.spawn(until(&stop, OWN_WORK, detected));
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
         // In the background: a router has a million routes.

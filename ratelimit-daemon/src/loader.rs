@@ -34,6 +34,8 @@ use std::{
 };
 
 pub use compact::TABLES;
+#[cfg(any(test, feature = "memory"))]
+pub use load::{SAMPLED, resize};
 pub use load::{pass_verifier, samples};
 pub use local::Local;
 pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};

@@ -7,7 +7,7 @@ use ratelimit_common::{Ipv4, PolicyBan, layout::VERSION};
 use ratelimit_core::config;
 use ratelimit_daemon::{
     control::{Store, open_kernel},
-    datapath::{Kernel, PolicyBanTables},
+    datapath::Datapath,
     loader::Local,
 };
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root};
@@ -18,7 +18,7 @@ fn a_ban_that_the_program_made_meanwhile_stays() {
     let lab = Lab::new().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let pins = Pins(format!("/sys/fs/bpf/rltest-{}", lab.near.name()));
-    let mut kernel = load(&lab, directory.path(), &pins.0);
+    let bans = &mut load(&lab, directory.path(), &pins.0).policy_bans;
     let pin = format!("{}/v{VERSION}/maps/POLICY_BANS_V4", pins.0);
     let map = Map::HashMap(MapData::from_pin(pin).unwrap());
     let mut map: HashMap<_, Ipv4, PolicyBan> = map.try_into().unwrap();
@@ -31,18 +31,18 @@ fn a_ban_that_the_program_made_meanwhile_stays() {
     for source in sources {
         map.insert(Ipv4::new(source), ban(100), 0).unwrap();
     }
-    let mut taken = kernel.policy_bans().unwrap();
+    let mut taken = bans.all().unwrap();
     taken.sort_by_key(|(source, _)| *source);
     assert_eq!(taken, sources.map(|it| (IpAddr::from(it), ban(100))));
     // The first has ended, the second not; the third is gone.
     map.insert(Ipv4::new(sources[0]), ban(110), 0).unwrap();
     map.insert(Ipv4::new(sources[1]), ban(109), 0).unwrap();
     map.remove(&Ipv4::new(sources[2])).unwrap();
-    kernel.forget_policy_bans(&taken).unwrap();
-    let left = kernel.policy_bans().unwrap();
+    bans.forget(&taken).unwrap();
+    let left = bans.all().unwrap();
     assert_eq!(left, [(sources[0].into(), ban(110))]);
-    kernel.forget_policy_bans(&left).unwrap();
-    assert_eq!(kernel.policy_bans().unwrap(), []);
+    bans.forget(&left).unwrap();
+    assert_eq!(bans.all().unwrap(), []);
 }
 
 struct Pins(String);
@@ -53,7 +53,7 @@ impl Drop for Pins {
     }
 }
 
-fn load(lab: &Lab, directory: &Path, pins: &str) -> Kernel {
+fn load(lab: &Lab, directory: &Path, pins: &str) -> Datapath {
     let state = directory.display();
     let toml = format!(
         "[policy.default]\n\
@@ -72,5 +72,5 @@ fn load(lab: &Lab, directory: &Path, pins: &str) -> Kernel {
     let config = config::load(&path).unwrap();
     let store = Store::open(directory).unwrap();
     let open = move || open_kernel(&config, &store, Box::new(Local::default()));
-    lab.near.enter(open).unwrap()
+    lab.near.enter(open).unwrap().datapath
 }

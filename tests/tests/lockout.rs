@@ -393,7 +393,7 @@ impl Host {
             ),
             (family.peer.parse().unwrap(), Why::SshPeer),
         ]);
-        let mut controller = Controller::new(config, store, Box::new(kernel), protected).unwrap();
+        let mut controller = Controller::new(config, store, kernel.datapath, protected).unwrap();
         let row = EntryRow {
             until: FOREVER,
             since: Timestamp::now(),

@@ -105,7 +105,7 @@ impl Controller {
     pub fn new(
         config: Config,
         store: Store,
-        datapath: Box<dyn Datapath>,
+        datapath: Datapath,
         protected: Protected,
     ) -> anyhow::Result<Self> {
         let (keys, unread) = Keys::open(&config);
@@ -280,7 +280,7 @@ impl Controller {
             return;
         }
         self.scans.followed = self.state.noted.renewals;
-        let tables = self.state.enforcer.datapath().sources();
+        let tables = Arc::clone(&self.state.enforcer.datapath().sources);
         if let Some(jobs) = &self.scans.jobs {
             // Without the thread, nothing scans the tables.
             let _ = jobs.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));

@@ -122,7 +122,7 @@ impl State {
     pub(super) fn new(
         config: Config,
         store: Store,
-        datapath: Box<dyn Datapath>,
+        datapath: Datapath,
         protected: Protected,
         progress: &Progress,
         pass_all: Option<Instant>,
@@ -558,7 +558,7 @@ impl State {
         if bans.is_empty() {
             return Ok(());
         }
-        self.enforcer.policy_bans().forget_policy_bans(bans)
+        self.enforcer.datapath_mut().policy_bans.forget(bans)
     }
 
     fn forget_removed(&mut self, edits: &[Edit]) {
@@ -617,7 +617,9 @@ impl State {
     pub(super) fn may_answer(&self) -> bool {
         let budgets = compile::ban_budgets(&self.intent.config);
         let datapath = self.enforcer.datapath();
-        let answer = datapath.take_ban(budgets, Evidence::Forgeable, clock::now());
+        let answer = datapath
+            .policy_bans
+            .take(budgets, Evidence::Forgeable, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();
             warn!(error, "cannot count the bans of this minute");

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     ops::Range,
-    os::fd::AsFd,
     slice,
     sync::atomic::{
         AtomicU64,
@@ -22,9 +21,9 @@ use ratelimit_core::{compile::ExistingTable, ip_family::IpFamily};
 
 use super::{
     Result, SlotRow, batch,
-    map_errors::unreadable,
+    kernel::KernelMap,
     mapped::Mapped,
-    maps::{Elements, Maps},
+    maps::{Array, Maps},
 };
 use crate::{
     clock,
@@ -35,7 +34,7 @@ const SEEDS: &str = "COMPACT_SEEDS";
 
 /// The table of both families.
 pub struct CompactTable {
-    families: [Elements<Set>; 2],
+    families: [Array<Set>; 2],
     mix: Mix,
     sets: u32,
 }
@@ -43,8 +42,8 @@ pub struct CompactTable {
 impl CompactTable {
     /// Opens a table with this number of sets.
     pub fn new(maps: &Maps, sets: u32) -> anyhow::Result<Self> {
-        let seeds = maps.elements(SEEDS)?;
-        let [v4, v6] = TABLES.map(|name| maps.elements(name));
+        let seeds = maps.array(SEEDS)?;
+        let [v4, v6] = TABLES.map(|name| maps.array(name));
         Ok(Self {
             families: [v4?, v6?],
             mix: Mix::new([seeds.get(0)?, seeds.get(1)?]),
@@ -116,7 +115,7 @@ impl CompactTable {
         family: IpFamily,
         region: Region,
         sets: Range<u32>,
-        visit: &mut dyn FnMut(SlotRow),
+        visit: &mut impl FnMut(SlotRow),
     ) -> Result<()> {
         let mapped = map(&self.families[family as usize], self.part(region, sets))?;
         for set in mapped.iter().flat_map(SharedSet::all) {
@@ -158,13 +157,12 @@ impl CompactTable {
 }
 
 /// Maps some sets of a family. `None` if there are none.
-fn map(family: &Elements<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
+fn map(family: &Array<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
     if sets.is_empty() {
         return Ok(None);
     }
     let words = sets.start as usize * WORDS..sets.end as usize * WORDS;
-    let mapped = Mapped::part(family.descriptor.as_fd(), words);
-    mapped.map(Some).map_err(unreadable(family.name))
+    family.map_words(words).map(Some)
 }
 
 /// A set in mapped memory, with tags and words alternating.
@@ -228,7 +226,8 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
 /// Reads the table that the loader found.
 pub fn read_held(held: &loader::PinnedTable) -> anyhow::Result<ExistingTable> {
     let mut policies = BTreeMap::new();
-    batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
+    let map = KernelMap::new(held.policies.try_clone()?)?;
+    batch::for_each(&map, |index: u32, policy: Policy| {
         if policy != Policy::default() {
             policies.insert(index, policy);
         }

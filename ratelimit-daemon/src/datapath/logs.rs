@@ -8,20 +8,18 @@
 
 use std::{
     net::{IpAddr, Ipv6Addr},
-    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
 };
 
-use aya::maps::MapData;
-use aya_obj::generated::bpf_cmd;
 use ratelimit_common::{algorithm::sliding_log::TIMES_MAX, source::LogKey};
 use ratelimit_core::log_size::LogSize;
 
 use super::{
     Result,
-    batch::{self, ScanPosition, to_the_end},
+    backend::Backend,
+    batch::{self, ScanPosition, bytes_of, bytes_of_mut, to_the_end},
     map_errors::{unreadable, unwritable},
 };
-use crate::syscall;
 
 pub const LOGS: &str = "LOGS";
 
@@ -39,25 +37,20 @@ pub fn address_of(key: &LogKey) -> IpAddr {
 }
 
 pub struct Logs {
-    map: OwnedFd,
+    map: Arc<dyn Backend>,
     size: LogSize,
 }
 
 impl Logs {
-    /// Returns the logs in `map`, which has this size.
-    pub const fn new(map: OwnedFd, size: LogSize) -> Self {
-        Self { map, size }
-    }
-
-    /// Opens the logs in a map that is being replaced.
-    pub fn replaced(map: OwnedFd) -> anyhow::Result<Self> {
-        let info = MapData::from_fd(map.try_clone()?).and_then(|data| data.info())?;
-        let words = info.value_size() / (u64::BITS / u8::BITS);
+    /// Opens the logs in a map.
+    pub fn new(map: Arc<dyn Backend>) -> Self {
+        let size = map.size();
+        let words = size.value_bytes / size_of::<u64>();
         let size = LogSize {
-            times: words.saturating_sub(1),
-            logs: info.max_entries(),
+            times: u32::try_from(words.saturating_sub(1)).unwrap_or(u32::MAX),
+            logs: size.capacity,
         };
-        Ok(Self::new(map, size))
+        Self { map, size }
     }
 
     /// Returns the size of the logs.
@@ -77,16 +70,13 @@ impl Logs {
         }
         let words = self.size.words() as usize;
         let logs = (AT_ONCE_BYTES / self.size.value_bytes()).max(LOGS_MIN) as usize;
-        batch::for_some_parts(self.map.as_fd(), place, logs, words, visit).map_err(unreadable(LOGS))
+        batch::for_some_parts(&*self.map, place, logs, words, visit).map_err(unreadable(LOGS))
     }
 
     /// Returns the words of a log. `None` if nothing was logged.
     pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>> {
-        let mut words = vec![0; self.size.words() as usize];
-        let (command, map) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, self.map.as_fd());
-        // aya supports only sizes of types. SAFETY: there are as many words as a value of the map
-        // has.
-        let is_there = unsafe { syscall::read(command, map, &key, words.as_mut_ptr()) };
+        let mut words = vec![0_u64; self.size.words() as usize];
+        let is_there = self.map.lookup(bytes_of(&[key]), bytes_of_mut(&mut words));
         Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
     }
 
@@ -103,7 +93,7 @@ impl Logs {
                 words.extend(ring);
             }
         }
-        batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(LOGS))
+        self.write(&keys, &words)
     }
 
     /// Merges the logs of another map into these. It can be repeated.
@@ -121,9 +111,13 @@ impl Logs {
                 Err(error) => answer = Err(error),
             })?;
             answer?;
-            let written = batch::update_part(self.map.as_fd(), &keys, &words);
-            written.map_err(unwritable(LOGS)).map(|()| next)
+            self.write(&keys, &words).map(|()| next)
         })
+    }
+
+    fn write(&self, keys: &[LogKey], words: &[u64]) -> Result<()> {
+        let written = batch::update_part(&*self.map, keys, words);
+        written.map_err(unwritable(LOGS, &*self.map))
     }
 }
 

@@ -1,32 +1,29 @@
 //! The maps of the store `lru`. A record has as many words as the largest policy has limits, which
 //! the loader knows when it creates them.
 
-use std::{
-    marker::PhantomData,
-    os::fd::{AsFd, OwnedFd},
-};
+use std::{marker::PhantomData, sync::Arc};
 
-use anyhow::{Context, ensure};
-use aya::{Pod, maps::MapData};
-use aya_obj::generated::bpf_cmd;
+use anyhow::ensure;
+use aya::Pod;
 use ratelimit_common::{Ipv4, Ipv6, Record, SourceKey, limit::LIMITS_MAX};
 use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     Result,
-    batch::{self, ScanPosition, to_the_end},
+    backend::Backend,
+    batch::{self, ScanPosition, bytes_of, bytes_of_mut, to_the_end},
     logs::{LOGS, Logs},
     map_errors::{unreadable, unwritable},
     maps::Maps,
 };
-use crate::{loader::SOURCE_MAPS, syscall};
+use crate::loader::SOURCE_MAPS;
 
 /// Records per read when copying.
 const AT_ONCE: usize = 4096;
 
 pub struct Records<A> {
     name: &'static str,
-    map: OwnedFd,
+    map: Arc<dyn Backend>,
     words: usize,
     family: PhantomData<A>,
 }
@@ -36,11 +33,8 @@ where
     A: IpAddress,
     SourceKey<A>: Pod,
 {
-    pub fn new(name: &'static str, map: OwnedFd) -> anyhow::Result<Self> {
-        let asking = || format!("asking for the size of {name}");
-        let data = map.try_clone().with_context(asking)?;
-        let info = MapData::from_fd(data).and_then(|data| data.info());
-        let bytes = info.with_context(asking)?.value_size() as usize;
+    pub fn new(name: &'static str, map: Arc<dyn Backend>) -> anyhow::Result<Self> {
+        let bytes = map.size().value_bytes;
         let words = bytes / size_of::<u64>();
         ensure!(
             bytes.is_multiple_of(size_of::<u64>()) && (1..=LIMITS_MAX).contains(&words),
@@ -62,10 +56,8 @@ where
     /// Returns the record of a source, if it has one.
     pub fn get(&self, key: &SourceKey<A>) -> Result<Option<Record>> {
         let mut record = Record::default();
-        let command = bpf_cmd::BPF_MAP_LOOKUP_ELEM;
-        // SAFETY: the map has such keys, and its values have at most the words of a record.
-        let is_there =
-            unsafe { syscall::read(command, self.map.as_fd(), key, record.words.as_mut_ptr()) };
+        let words = bytes_of_mut(&mut record.words[..self.words]);
+        let is_there = self.map.lookup(bytes_of(&[*key]), words);
         let is_there = is_there.map_err(unreadable(self.name))?;
         Ok(is_there.then_some(record))
     }
@@ -85,7 +77,7 @@ where
             }
             visit(key, record);
         };
-        batch::for_some_parts(self.map.as_fd(), place, count, self.words, visit)
+        batch::for_some_parts(&*self.map, place, count, self.words, visit)
             .map_err(unreadable(self.name))
     }
 
@@ -96,7 +88,7 @@ where
             keys.push(key);
             words.extend_from_slice(record.words.get(..self.words).unwrap_or_default());
         }
-        batch::update_part(self.map.as_fd(), &keys, &words).map_err(unwritable(self.name))
+        self.write(&keys, &words)
     }
 
     /// Merges the records of another map into these. If a source has a record here too, each word
@@ -116,9 +108,13 @@ where
                 Err(error) => answer = Err(error),
             })?;
             answer?;
-            let written = batch::update_part(self.map.as_fd(), &keys, &words);
-            written.map_err(unwritable(self.name)).map(|()| next)
+            self.write(&keys, &words).map(|()| next)
         })
+    }
+
+    fn write(&self, keys: &[SourceKey<A>], words: &[u64]) -> Result<()> {
+        let written = batch::update_part(&*self.map, keys, words);
+        written.map_err(unwritable(self.name, &*self.map))
     }
 }
 
@@ -150,7 +146,7 @@ impl Replaced {
         let replaced = Self {
             v4: maps.replaced(v4, |map| Records::new(v4, map))?,
             v6: maps.replaced(v6, |map| Records::new(v6, map))?,
-            logs: maps.replaced(LOGS, Logs::replaced)?,
+            logs: maps.replaced(LOGS, |map| Ok(Logs::new(map)))?,
         };
         let is_any =
             !replaced.v4.is_empty() || !replaced.v6.is_empty() || !replaced.logs.is_empty();

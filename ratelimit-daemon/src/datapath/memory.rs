@@ -1,94 +1,73 @@
-//! A datapath in memory, for tests of the control plane.
+//! Maps in memory, for tests of the control plane. They know nothing of what they store.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::AtomicU64,
-        mpsc::{Receiver, Sender},
+    collections::BTreeMap,
+    fs::File,
+    io,
+    mem::MaybeUninit,
+    ops::{Bound, Range},
+    os::{fd::AsFd, unix::fs::FileExt},
+    slice,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+};
+
+use aya::Pod;
+use aya_obj::{
+    Object,
+    generated::bpf_map_type::{
+        self, BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH,
+        BPF_MAP_TYPE_PERCPU_ARRAY,
     },
 };
-
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Evidence, Family, Instant, Ipv4, Limit, PassReason, Policy,
-    PolicyBan, Record, Refusals, Settings, Verdict,
-    aggregate::Aggregates,
-    algorithm::sliding_log::TIMES_MAX,
-    ban_budget::SLOTS,
-    challenge::{self, Verified},
-    compact::Region,
-    features::Features,
-    generation::ByGeneration,
-    layout::Counter,
-    lease::{Demand, Lease},
+    algorithm::sliding_log::TIMES_MAX, features::Features, generation::ByGeneration,
     limit::LIMITS_MAX,
-    new_sources::Taken,
-    policy_ban::{BanResult, Tally},
-    source::LogKey,
-    source_filter::Filter,
 };
 use ratelimit_core::{
-    api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, compile::Switched,
-    config::Interface, ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
+    config::{Interface, SourceConfig},
+    log_size::LogSize,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{
-    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, EntryByGeneration,
-    EntryCounterTables, LeaseTables, ListTables, LogRow, PolicyBanTables, PolicyTables, Result,
-    ScanPosition, SlotRow, SourceRow, SourceTables, Totals, UsageTables,
+    Attachments, Datapath, Result, Tables,
+    backend::{Backend, MapSize, Read},
+    batch::{bytes_of, bytes_of_mut, zeroed},
+    mapped::Mapped,
+    maps::Maps,
+    programs::InterfaceRules,
 };
 use crate::{
+    cpus,
     links::{Running, Sight},
-    loader::MapPlan,
+    loader::{self, MapPlan, Sizes},
 };
 
-/// The tables, open for inspection.
-#[expect(missing_docs, reason = "most are named after their table")]
-#[derive(Debug, Default)]
+/// The maps and the program of a host.
 pub struct Memory {
-    pub entries: BTreeMap<Prefix, EntryByGeneration>,
-    /// The number of entries from which on additions fail; 0 for no limit.
-    pub entries_max: usize,
-    /// The reported capacity of a family; 0 for no limit.
-    pub capacity: u32,
-    /// Whether entries are not counted, as in kernels before 6.4.
-    pub does_not_count: bool,
+    plan: Mutex<MapPlan>,
+    maps: Mutex<BTreeMap<String, Arc<MemoryMap>>>,
+    /// The arrays, each at an offset, so that they can be mapped.
+    arrays: Arc<File>,
+    switches: Arc<Mutex<Switches>>,
+}
+
+/// The switches of a test, and its view of what was done.
+#[derive(Default)]
+pub struct Switches {
     /// The writes, in order.
     pub writes: Vec<Write>,
-    /// The non-empty policies.
-    pub policies: BTreeMap<u32, Policy>,
-    pub settings: Settings,
-    pub classes: ClassTables,
-    pub switched: ByGeneration<Switched>,
-    /// The state of policies of the node and of destinations, by slot.
-    pub totals: BTreeMap<u32, Record>,
-    /// The words of sliding logs, by source, scope and limit.
-    pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
-    /// The size of the sliding logs; `None` for no limit.
-    pub log_size: Option<LogSize>,
-    /// The words of a record; `None` for as many as a policy can have limits.
-    pub record_words: Option<u32>,
-    /// The sets of a `compact` table; `None` for another store.
-    pub table_sets: Option<u32>,
-    /// The nonzero words of the prefix-length filters.
-    pub prefix_filters: BTreeMap<(IpFamily, u32), u64>,
-    pub records: BTreeMap<(IpAddr, u32), Record>,
-    pub refusals: BTreeMap<IpAddr, Refusals>,
-    /// Refusals by limits that many sources share, by scope.
-    pub shared_refusals: BTreeMap<(IpAddr, u32), Refusals>,
-    /// Sources banned by policies.
-    pub policy_bans: BTreeMap<IpAddr, PolicyBan>,
-    /// A source that a policy bans right after the bans were read.
-    pub policy_ban_next: Option<(IpAddr, PolicyBan)>,
-    /// The end of pass-all.
-    pub pass_all_until: Instant,
-    /// The budgets for bans by policies.
-    pub ban_budgets: BanBudgets,
-    /// The bans of a minute.
-    pub ban_rings: [[AtomicU64; SLOTS as usize]; Evidence::COUNT],
+    /// The most elements of a map, if it is smaller than its declaration.
+    pub capacity: BTreeMap<&'static str, u32>,
+    /// The number of elements of a map beyond which additions fail.
+    pub room: BTreeMap<&'static str, usize>,
+    /// The number of writes to a map that succeed before they fail.
+    pub writes_left: BTreeMap<&'static str, usize>,
+    /// An action before the next read of a map.
+    pub before_read: Option<(&'static str, Action)>,
+    /// Whether the memory of maps is unknown, as in kernels before 6.4.
+    pub hides_memory: bool,
     /// Whether the program was attached.
     pub runs: bool,
     /// The features of the program.
@@ -97,481 +76,465 @@ pub struct Memory {
     pub specialised: Vec<Features>,
     /// Missing interfaces; the program runs on all others.
     pub missing: Vec<String>,
-    /// The used budgets of the challenge.
-    pub challenge_taken: challenge::Taken,
-    /// The number of challenges that were not sent because the budget was spent.
-    pub challenge_unanswered: u64,
-    /// The end of the pause of the challenge.
-    pub challenge_paused_until: Instant,
-    /// The number of completed challenges.
-    pub proofs: u64,
-    /// Verified sources, with the end of their verification.
-    pub verified: BTreeMap<IpAddr, Verified>,
-    /// Keys with a lease, by family.
-    pub leased_filters: [Filter; 2],
-    pub leases: HashMap<LogKey, Lease>,
-    /// The demand for limits that nodes share.
-    pub demands: Vec<(LogKey, Demand)>,
-    /// The results of bans by policies.
-    pub tally: Tally,
-    /// Whether changes of the settings fail.
-    pub settings_refused: bool,
-    /// The number of changes of the settings that succeed before they fail.
-    pub settings_left: Option<u32>,
-    /// Counts of matched packets, by slot.
-    pub entry_counters: BTreeMap<u16, Counter>,
-    /// The owners of the slots.
-    pub counter_owners: BTreeMap<u16, u64>,
-    /// The packets that limits judged.
-    pub judged: Counter,
-    /// The gate at which the next scan of sources pauses.
-    pub gate: Option<Gate>,
+    /// The rules of interfaces.
+    pub rules: ByGeneration<InterfaceRules>,
 }
 
-impl Memory {
-    /// Returns the wider prefixes of a family with limits, in the current generation.
-    pub fn aggregates_in_force(&self, family: IpFamily) -> Aggregates {
-        let in_force = self.switched.of(self.settings.generation());
-        in_force.aggregates[family as usize]
-    }
-}
+/// An action of a test.
+pub type Action = Box<dyn FnOnce() + Send>;
 
-/// A point where a scan pauses until it may continue.
-#[derive(Debug)]
-pub struct Gate {
-    /// Signals that the scan has arrived.
-    pub reached: Sender<()>,
-    /// Receives the permission to continue, or is closed.
-    pub open: Receiver<()>,
-}
-
-/// Logs visited at once.
-const LOGS_AT_ONCE: usize = 100;
-
-/// A write to the tables.
-#[expect(missing_docs, reason = "most are named after their table")]
+/// A write to the maps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    Policy(u32, Box<Policy>),
-    /// An entry, or its removal.
-    Entry(Prefix, Option<EntryByGeneration>),
-    Classes(Box<ClassTables>),
-    Switched(Box<ByGeneration<Switched>>),
-    /// Clears the state in a slot of the node or of a destination.
-    Total(u32),
-    /// Clears a region of a `compact` table.
-    Region(Region),
-    /// Copies a region to another one, which was empty.
-    CopiedRegion(Region, Region),
-    Settings(Settings),
+    /// Keys of a map get values.
+    Update(String, Vec<u8>, Vec<u8>),
+    /// Keys of a map are removed.
+    Delete(String, Vec<u8>),
+    /// Words of an array are mapped, perhaps to be written.
+    Mapped(String, Range<usize>),
+    /// The rules of interfaces are replaced.
+    Rules(ByGeneration<InterfaceRules>),
     /// The program is attached to an interface.
     Attached,
 }
 
-/// The tables, shared with the test.
-#[derive(Clone, Debug)]
-pub struct Shared(Arc<Mutex<Memory>>);
-
-impl From<&Arc<Mutex<Memory>>> for Shared {
-    fn from(memory: &Arc<Mutex<Memory>>) -> Self {
-        Self(Arc::clone(memory))
+impl Write {
+    /// Returns the keys of a map with their new values.
+    pub fn elements<K: Pod, V: Pod>(&self, of: &str) -> Vec<(K, Option<V>)> {
+        let (map, keys, values) = match self {
+            Self::Update(map, keys, values) => (map, keys, Some(values)),
+            Self::Delete(map, keys) => (map, keys, None),
+            Self::Mapped(..) | Self::Rules(_) | Self::Attached => return Vec::new(),
+        };
+        if map != of {
+            return Vec::new();
+        }
+        let mut values = values.map(|values| values.chunks_exact(size_of::<V>()));
+        let keys = keys.chunks_exact(size_of::<K>());
+        keys.map(|key| {
+            (
+                value(key),
+                values.as_mut().and_then(Iterator::next).map(value),
+            )
+        })
+        .collect()
     }
+}
+
+fn value<T: Pod>(bytes: &[u8]) -> T {
+    let mut value = zeroed::<T>();
+    bytes_of_mut(slice::from_mut(&mut value)).copy_from_slice(bytes);
+    value
 }
 
 impl Memory {
-    /// Panics unless a running program has the features that the tables are about to use.
-    fn require(&self, features: Features) {
-        assert!(
-            !self.runs || self.features.covers(features),
-            "{features:?} of {:?}",
-            self.features
-        );
-    }
-}
-
-impl Shared {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pass_gate(&self) {
-        let gate = self.memory().gate.take();
-        if let Some(gate) = gate {
-            let _ = gate.reached.send(());
-            let _ = gate.open.recv();
-        }
-    }
-}
-
-impl ListTables for Shared {
-    fn set_entries(&mut self, entries: &[(Prefix, EntryByGeneration)]) -> Result<()> {
-        let mut memory = self.memory();
-        for (prefix, entry) in entries {
-            let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
-            if full && !memory.entries.contains_key(prefix) {
-                let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
-                return Err(DatapathError::Full {
-                    map: "LISTS_V4",
-                    capacity,
-                });
-            }
-            memory.entries.insert(*prefix, *entry);
-            memory.writes.push(Write::Entry(*prefix, Some(*entry)));
-        }
-        Ok(())
+    /// Creates maps for a configuration, with room for any policy, and with this number of sets in
+    /// the `compact` table if that is the store.
+    pub fn new(config: &SourceConfig, sets: Option<u32>) -> anyhow::Result<Arc<Self>> {
+        let logs = LogSize {
+            times: TIMES_MAX,
+            logs: config.logs,
+        };
+        let words = u32::try_from(LIMITS_MAX)?;
+        let plan = MapPlan {
+            ipv4_prefix: config.ipv4_prefix,
+            ipv6_prefix: config.ipv6_prefix,
+            capacity: config.capacity,
+            sizes: Sizes { logs, sets, words },
+            cpus: cpus::possible()?,
+        };
+        let memory = Self {
+            plan: Mutex::new(plan),
+            maps: Mutex::default(),
+            arrays: Arc::new(File::from(memfd_create("arrays", MemfdFlags::CLOEXEC)?)),
+            switches: Arc::default(),
+        };
+        memory.create(&plan)?;
+        Ok(Arc::new(memory))
     }
 
-    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<()> {
-        let mut memory = self.memory();
-        for prefix in prefixes {
-            memory.entries.remove(prefix);
-            memory.writes.push(Write::Entry(*prefix, None));
-        }
-        Ok(())
+    /// Returns the switches.
+    pub fn switches(&self) -> MutexGuard<'_, Switches> {
+        locked(&self.switches)
     }
 
-    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
-        let word = self.memory().prefix_filters.get(&(family, index)).copied();
-        word.unwrap_or_default()
+    /// Opens the datapath, as a daemon does that starts.
+    pub fn open(self: &Arc<Self>) -> anyhow::Result<Datapath> {
+        let plan = self.plan();
+        Ok(Datapath {
+            tables: Tables::open(&self.create(&plan)?, plan.sizes.sets)?,
+            programs: Box::new(Arc::clone(self)),
+            is_outgrown: false,
+        })
     }
 
-    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
-        let prefix_filters = &mut self.memory().prefix_filters;
-        if word == 0 {
-            prefix_filters.remove(&(family, index));
-        } else {
-            prefix_filters.insert((family, index), word);
-        }
+    /// Returns the sizes of the maps.
+    pub fn plan(&self) -> MapPlan {
+        *locked(&self.plan)
     }
 
-    fn release(&mut self) {}
-
-    fn list_capacity(&self, _family: IpFamily) -> u32 {
-        match self.memory().capacity {
-            0 => u32::MAX,
-            capacity => capacity,
-        }
+    /// Returns the maps, to be opened with a type.
+    pub fn maps(&self) -> Maps {
+        let maps = locked(&self.maps);
+        let maps = maps.iter();
+        maps.map(|(name, map)| (name.clone(), Arc::clone(map) as Arc<dyn Backend>))
+            .collect()
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<EntryByGeneration>> {
-        Ok(self.memory().entries.get(&prefix).copied())
-    }
-
-    fn entries(&self) -> Result<Vec<(Prefix, EntryByGeneration)>> {
-        Ok(self
-            .memory()
-            .entries
+    /// Returns the words of an array.
+    pub fn words(&self, name: &str) -> anyhow::Result<Vec<u64>> {
+        let map = self.maps().open(name)?;
+        let words = map.size().capacity as usize * map.size().stride() / 8;
+        let mapped = map.map_words(0..words)?;
+        Ok(mapped
+            .words()
             .iter()
-            .map(|(prefix, entry)| (*prefix, *entry))
+            .map(|word| word.load(Relaxed))
             .collect())
     }
 
-    fn some_entries(
-        &self,
-        family: IpFamily,
-        place: &ScanPosition,
-        count: usize,
-        visit: &mut dyn FnMut(Prefix, EntryByGeneration),
-    ) -> Result<ScanPosition> {
-        let first = place.bytes().and_then(Prefix::from_bytes);
-        let mut own = self.memory().entries.clone();
-        own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
-        let mut own = own.into_iter();
-        for (prefix, entry) in own.by_ref().take(count) {
-            visit(prefix, entry);
-        }
-        let next = own.next().map(|(prefix, _)| prefix.to_bytes().to_vec());
-        Ok(next.map_or_else(ScanPosition::default, ScanPosition::at))
+    /// Forgets everything, as a machine does that starts.
+    pub fn reboot(&self) -> anyhow::Result<()> {
+        locked(&self.maps).clear();
+        *self.switches() = Switches::default();
+        self.create(&self.plan()).map(drop)
     }
 
-    fn count_entries(&self, family: IpFamily) -> Option<u64> {
-        let memory = self.memory();
-        let own = memory.entries.keys();
-        let own = own.filter(|prefix| IpFamily::of(prefix.address()) == family);
-        (!memory.does_not_count).then(|| own.count() as u64)
+    /// Creates the maps of a plan that do not fit, and returns all.
+    fn create(&self, plan: &MapPlan) -> anyhow::Result<Maps> {
+        static PARSED: OnceLock<Object> = OnceLock::new();
+        let parsed = PARSED.get_or_init(|| Object::parse(loader::OBJECT).expect("it is valid"));
+        let mut object = parsed.clone();
+        loader::resize(&mut object, plan)?;
+        *locked(&self.plan) = *plan;
+        let mut maps = locked(&self.maps);
+        for (name, map) in &object.maps {
+            let mut size = MapSize {
+                key_bytes: map.key_size() as usize,
+                value_bytes: map.value_size() as usize,
+                capacity: map.max_entries(),
+            };
+            let kind = map.map_type();
+            let is = |kinds: &[bpf_map_type]| kinds.iter().any(|own| *own as u32 == kind);
+            if is(&[BPF_MAP_TYPE_PERCPU_ARRAY]) {
+                size.value_bytes = size.value_bytes.next_multiple_of(8) * plan.cpus as usize;
+            }
+            let is_hash = is(&[BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH]);
+            if !is_hash && !is(&[BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_PERCPU_ARRAY]) {
+                continue;
+            }
+            let held = maps.get(name);
+            if held.is_none_or(|held| held.declared != size) {
+                let new = self.map(name, is_hash, size)?;
+                let held = maps.insert(name.clone(), new);
+                let held = held.filter(|it| it.declared.capacity == size.capacity);
+                let [replaced, ..] = loader::replaced_names(name);
+                maps.extend(held.map(|held| (replaced, held)));
+            }
+            if loader::SAMPLED.contains(&name.as_str()) {
+                for (name, capacity) in loader::samples(name).into_iter().zip(1..) {
+                    let new = self.map(&name, true, MapSize { capacity, ..size })?;
+                    maps.insert(name, new);
+                }
+            }
+        }
+        drop(maps);
+        Ok(self.maps())
+    }
+
+    fn map(&self, name: &str, is_hash: bool, size: MapSize) -> io::Result<Arc<MemoryMap>> {
+        /// At least a page.
+        const ALIGNMENT: u64 = 1 << 16;
+        let elements = if is_hash {
+            Elements::Hash(Mutex::default())
+        } else {
+            let start = self.arrays.metadata()?.len();
+            let bytes = u64::from(size.capacity) * size.stride() as u64;
+            self.arrays
+                .set_len(start + bytes.next_multiple_of(ALIGNMENT))?;
+            Elements::Array(Arc::clone(&self.arrays), start)
+        };
+        Ok(Arc::new(MemoryMap {
+            name: name.to_owned(),
+            declared: size,
+            elements,
+            switches: Arc::clone(&self.switches),
+        }))
     }
 }
 
-impl PolicyTables for Shared {
-    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::Policy(index, Box::new(*policy)));
-        if *policy == Policy::default() {
-            memory.policies.remove(&index);
+impl MapSize {
+    /// The bytes from one value of an array to the next. Those of the kernel are whole words, which
+    /// matters where arrays are mapped, and smaller values are not.
+    const fn stride(self) -> usize {
+        if self.value_bytes < 8 {
+            self.value_bytes
         } else {
-            memory.require(Features::of_policy(policy));
-            memory.policies.insert(index, *policy);
+            self.value_bytes.next_multiple_of(8)
         }
-        Ok(())
     }
+}
 
-    fn set_settings(&mut self, settings: Settings) -> Result<()> {
-        let mut memory = self.memory();
-        if memory.settings_refused || memory.settings_left == Some(0) {
-            return Err(DatapathError::Full {
-                map: "SETTINGS",
-                capacity: 1,
-            });
+/// A map by its bytes.
+struct MemoryMap {
+    name: String,
+    declared: MapSize,
+    elements: Elements,
+    switches: Arc<Mutex<Switches>>,
+}
+
+enum Elements {
+    Hash(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>),
+    /// The values, from an offset in a file.
+    Array(Arc<File>, u64),
+}
+
+impl MemoryMap {
+    /// Runs the action of the test before a read.
+    fn begin_read(&self) {
+        let mut switches = locked(&self.switches);
+        let action = switches.before_read.take_if(|(map, _)| *map == self.name);
+        drop(switches);
+        if let Some((_, action)) = action {
+            action();
         }
-        memory.settings_left = memory.settings_left.map(|left| left - 1);
-        memory.require(Features::of_settings(settings));
-        memory.settings = settings;
-        memory.writes.push(Write::Settings(settings));
+    }
+
+    /// The offset of an element of an array; `None` if there is no such element.
+    fn offset(&self, start: u64, key: &[u8]) -> Option<u64> {
+        let index = u32::from_ne_bytes(key.try_into().ok()?);
+        let stride = self.declared.stride() as u64;
+        (index < self.declared.capacity).then_some(start + u64::from(index) * stride)
+    }
+
+    fn record(&self, write: Write) {
+        locked(&self.switches).writes.push(write);
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8], is_new: bool) -> io::Result<()> {
+        let full = || io::Error::from_raw_os_error(libc::E2BIG);
+        let mut capacity = self.size().capacity as usize;
+        let mut switches = locked(&self.switches);
+        let name = self.name.as_str();
+        if let Some(left) = switches.writes_left.get_mut(name) {
+            *left = left.checked_sub(1).ok_or_else(full)?;
+        }
+        if let Some(room) = switches.room.get(name) {
+            capacity = capacity.min(*room);
+        }
+        match &self.elements {
+            Elements::Hash(elements) => {
+                let mut elements = locked(elements);
+                let is_there = elements.contains_key(key);
+                if is_there && is_new {
+                    return Err(io::Error::from_raw_os_error(libc::EEXIST));
+                }
+                if !is_there && elements.len() >= capacity {
+                    return Err(full());
+                }
+                elements.insert(key.to_vec(), value.to_vec());
+                Ok(())
+            }
+            Elements::Array(file, start) => {
+                let offset = self.offset(*start, key).ok_or_else(full)?;
+                file.write_all_at(value, offset)
+            }
+        }
+    }
+
+    fn remove(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match &self.elements {
+            Elements::Hash(elements) => locked(elements).remove(key),
+            Elements::Array(..) => None,
+        }
+    }
+}
+
+// SAFETY: as many elements are counted as were copied.
+unsafe impl Backend for MemoryMap {
+    fn size(&self) -> MapSize {
+        let switches = locked(&self.switches);
+        let capacity = switches.capacity.get(self.name.as_str()).copied();
+        MapSize {
+            capacity: capacity.unwrap_or(self.declared.capacity),
+            ..self.declared
+        }
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        let MapSize {
+            key_bytes,
+            value_bytes,
+            capacity,
+        } = self.declared;
+        let elements = match &self.elements {
+            Elements::Hash(elements) => locked(elements).len(),
+            Elements::Array(..) => capacity as usize,
+        };
+        let bytes = elements * (key_bytes + value_bytes);
+        (!locked(&self.switches).hides_memory).then_some(bytes as u64)
+    }
+
+    fn lookup(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        self.begin_read();
+        match &self.elements {
+            Elements::Hash(elements) => {
+                let elements = locked(elements);
+                let held = elements.get(key);
+                held.inspect(|held| value.copy_from_slice(held));
+                Ok(held.is_some())
+            }
+            Elements::Array(file, start) => match self.offset(*start, key) {
+                Some(offset) => file.read_exact_at(value, offset).map(|()| true),
+                None => Ok(false),
+            },
+        }
+    }
+
+    fn update(&self, key: &[u8], value: &[u8], is_new: bool) -> io::Result<()> {
+        self.insert(key, value, is_new)?;
+        self.record(Write::Update(
+            self.name.clone(),
+            key.to_vec(),
+            value.to_vec(),
+        ));
         Ok(())
     }
 
-    fn settings(&self) -> Result<Settings> {
-        Ok(self.memory().settings)
+    fn take(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        let taken = self.remove(key);
+        self.record(Write::Delete(self.name.clone(), key.to_vec()));
+        let taken = taken.inspect(|held| value.copy_from_slice(held));
+        Ok(taken.is_some())
     }
 
-    fn set_classes(&mut self, classes: &ClassTables) -> Result<()> {
-        let mut memory = self.memory();
-        memory
-            .writes
-            .push(Write::Classes(Box::new(classes.clone())));
-        memory.classes = classes.clone();
+    fn read_batch(
+        &self,
+        place: Option<&[u8]>,
+        next: &mut [u8],
+        keys: &mut [MaybeUninit<u8>],
+        values: &mut [MaybeUninit<u8>],
+    ) -> io::Result<Read> {
+        self.begin_read();
+        let (key_bytes, value_bytes) = (self.declared.key_bytes, self.declared.value_bytes);
+        let place = place.map(|place| &place[..key_bytes]);
+        match &self.elements {
+            Elements::Hash(elements) => {
+                let after = place.map_or(Bound::Unbounded, Bound::Excluded);
+                let elements = locked(elements);
+                let mut elements = elements.range::<[u8], _>((after, Bound::Unbounded));
+                let room = keys.chunks_exact_mut(key_bytes);
+                let room = room.zip(values.chunks_exact_mut(value_bytes));
+                let mut count = 0;
+                for ((own_key, own_value), (key, value)) in room.zip(elements.by_ref()) {
+                    own_key.write_copy_of_slice(key);
+                    own_value.write_copy_of_slice(value);
+                    next[..key_bytes].copy_from_slice(key);
+                    count += 1;
+                }
+                let is_last = elements.next().is_none();
+                Ok(Read { count, is_last })
+            }
+            Elements::Array(file, start) => {
+                let before = place.map(|place| u32::from_ne_bytes(place.try_into().expect("4")));
+                let first = before.map_or(0, |before| before + 1);
+                let room = u32::try_from(keys.len() / key_bytes).unwrap_or(u32::MAX);
+                let last = self.declared.capacity.min(first.saturating_add(room));
+                let stride = self.declared.stride();
+                let mut bytes = vec![0; (last - first) as usize * stride];
+                file.read_exact_at(&mut bytes, start + u64::from(first) * stride as u64)?;
+                if stride == value_bytes {
+                    values[..bytes.len()].write_copy_of_slice(&bytes);
+                } else {
+                    let values = values.chunks_exact_mut(value_bytes);
+                    for (value, from) in values.zip(bytes.chunks_exact(stride)) {
+                        value.write_copy_of_slice(&from[..value_bytes]);
+                    }
+                }
+                let indices: Vec<u32> = (first..last).collect();
+                keys[..4 * indices.len()].write_copy_of_slice(bytes_of(&indices));
+                if let Some(last) = indices.last() {
+                    next[..key_bytes].copy_from_slice(&last.to_ne_bytes());
+                }
+                Ok(Read {
+                    count: indices.len(),
+                    is_last: last == self.declared.capacity,
+                })
+            }
+        }
+    }
+
+    fn update_batch(&self, keys: &[u8], values: &[u8]) -> io::Result<()> {
+        let (key_bytes, value_bytes) = (self.declared.key_bytes, self.declared.value_bytes);
+        let elements = keys.chunks_exact(key_bytes);
+        let mut elements = elements.zip(values.chunks_exact(value_bytes));
+        let mut count = 0;
+        let answer = elements.try_for_each(|(key, value)| {
+            self.insert(key, value, false)?;
+            count += 1;
+            Ok(())
+        });
+        let (keys, values) = (&keys[..count * key_bytes], &values[..count * value_bytes]);
+        self.record(Write::Update(
+            self.name.clone(),
+            keys.to_vec(),
+            values.to_vec(),
+        ));
+        answer
+    }
+
+    fn delete_batch(&self, keys: &[u8]) -> io::Result<()> {
+        for key in keys.chunks_exact(self.declared.key_bytes) {
+            self.remove(key);
+        }
+        self.record(Write::Delete(self.name.clone(), keys.to_vec()));
         Ok(())
     }
 
-    fn classes(&self) -> Result<ClassTables> {
-        Ok(self.memory().classes.clone())
+    fn map_words(&self, words: Range<usize>) -> io::Result<Mapped> {
+        self.begin_read();
+        let Elements::Array(file, start) = &self.elements else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        self.record(Write::Mapped(self.name.clone(), words.clone()));
+        let first = usize::try_from(*start / 8).map_err(io::Error::other)?;
+        Mapped::part(file.as_fd(), first + words.start..first + words.end)
+    }
+}
+
+impl Attachments for Arc<Memory> {
+    fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Maps> {
+        self.create(plan)
     }
 
-    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>> {
-        let memory = self.memory();
-        let classes = memory.classes.entries().iter();
-        let classes = classes.skip(indices.start as usize).take(indices.len());
-        Ok(classes.copied().collect())
-    }
-
-    fn set_switched(&mut self, switched: &ByGeneration<Switched>) -> Result<()> {
-        let mut memory = self.memory();
-        let write = Write::Switched(Box::new(switched.clone()));
-        memory.writes.push(write);
-        memory.switched.clone_from(switched);
+    fn forget_replaced(&mut self) -> anyhow::Result<()> {
+        locked(&self.maps).retain(|name, _| !name.contains(".replaced."));
         Ok(())
-    }
-
-    fn switched(&self) -> Result<ByGeneration<Switched>> {
-        Ok(self.memory().switched.clone())
     }
 
     fn wait_for_packets(&self) {}
 
-    fn set_total(&mut self, slot: u32, record: Record) -> Result<()> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::Total(slot));
-        memory.totals.remove(&slot);
-        if record != Record::default() {
-            memory.totals.insert(slot, record);
-        }
+    fn set_rules(&mut self, rules: ByGeneration<InterfaceRules>) -> Result<()> {
+        let mut switches = self.switches();
+        switches.rules = rules.clone();
+        switches.writes.push(Write::Rules(rules));
         Ok(())
     }
 
-    fn log_size(&self) -> LogSize {
-        self.memory().log_size.unwrap_or(LogSize {
-            times: TIMES_MAX,
-            logs: u32::MAX,
-        })
+    fn rules(&self) -> Result<ByGeneration<InterfaceRules>> {
+        Ok(self.switches().rules.clone())
     }
 
-    fn record_words(&self) -> u32 {
-        self.memory()
-            .record_words
-            .unwrap_or(u32::try_from(LIMITS_MAX).unwrap_or(u32::MAX))
-    }
-
-    fn table_sets(&self) -> Option<u32> {
-        self.memory().table_sets
-    }
-
-    fn clear_region(&mut self, region: Region) -> Result<()> {
-        if region.sets() > 0 {
-            self.memory().writes.push(Write::Region(region));
-        }
-        Ok(())
-    }
-
-    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<()> {
-        let write = Write::CopiedRegion(from, to.region());
-        self.memory().writes.push(write);
-        Ok(())
-    }
-
-    fn policy(&self, index: u32) -> Result<Policy> {
-        let policy = self.memory().policies.get(&index).copied();
-        Ok(policy.unwrap_or_default())
-    }
-
-    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>> {
-        let memory = self.memory();
-        let policies = memory.policies.range(indices);
-        Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
-    }
-
-    /// No packets arrive here.
-    fn new_sources_taken(&self) -> Result<Taken> {
-        Ok(Taken::default())
-    }
-
-    fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
-        self.memory().pass_all_until = until;
-        Ok(())
-    }
-
-    fn pass_all_until(&self) -> Result<Instant> {
-        Ok(self.memory().pass_all_until)
-    }
-}
-
-impl LeaseTables for Shared {
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<()> {
-        self.memory().leased_filters = *filters;
-        Ok(())
-    }
-
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<()> {
-        self.memory().leases.extend(leases.iter().copied());
-        Ok(())
-    }
-
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<()> {
-        let mut memory = self.memory();
-        memory.leases.retain(|key, _| !keys.contains(key));
-        Ok(())
-    }
-
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>> {
-        Ok(self.memory().leases.clone().into_iter().collect())
-    }
-
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>> {
-        Ok(self.memory().demands.clone())
-    }
-}
-
-impl ChallengeTables for Shared {
-    fn challenge_taken(&self) -> Result<challenge::Taken> {
-        Ok(self.memory().challenge_taken)
-    }
-
-    fn pause_challenge(&mut self, until: Instant) -> Result<()> {
-        self.memory().challenge_paused_until = until;
-        Ok(())
-    }
-
-    fn challenge_paused_until(&self) -> Result<Instant> {
-        Ok(self.memory().challenge_paused_until)
-    }
-
-    fn challenge_unanswered(&self) -> Result<u64> {
-        Ok(self.memory().challenge_unanswered)
-    }
-
-    fn verified(&self, source: IpAddr) -> Result<Option<Verified>> {
-        Ok(self.memory().verified.get(&source).copied())
-    }
-
-    fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()> {
-        let memory = self.memory();
-        for (source, verified) in &memory.verified {
-            visit(*source, *verified);
-        }
-        Ok(())
-    }
-}
-
-impl EntryCounterTables for Shared {
-    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>> {
-        let mut owners = self.memory().counter_owners.clone();
-        owners.retain(|_, owner| *owner != 0);
-        Ok(owners)
-    }
-
-    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<()> {
-        self.memory().counter_owners.insert(slot, owner);
-        Ok(())
-    }
-
-    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>> {
-        let memory = self.memory();
-        let slots = slots.map(|slot| u16::try_from(slot).unwrap_or_default());
-        let counters = slots.map(|slot| memory.entry_counters.get(&slot).copied());
-        Ok(counters.map(Option::unwrap_or_default).collect())
-    }
-
-    fn judged(&self) -> Result<Counter> {
-        Ok(self.memory().judged)
-    }
-
-    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<()> {
-        self.memory().entry_counters.insert(slot, count);
-        Ok(())
-    }
-}
-
-impl PolicyBanTables for Shared {
-    fn strikes(&self, _: IpAddr) -> Result<u64> {
-        Ok(0)
-    }
-
-    fn set_ban_budgets(&mut self, limit: BanBudgets) -> Result<()> {
-        self.memory().ban_budgets = limit;
-        Ok(())
-    }
-
-    fn ban_budgets(&self) -> Result<BanBudgets> {
-        Ok(self.memory().ban_budgets)
-    }
-
-    fn take_ban(&self, budgets: BanBudgets, evidence: Evidence, now: Instant) -> Result<bool> {
-        let memory = self.memory();
-        let ring = AtomicRing(&memory.ban_rings[evidence as usize]);
-        Ok(budgets.of(evidence).take(&ring, now))
-    }
-
-    fn policy_ban(&self, source: IpAddr) -> Result<Option<PolicyBan>> {
-        Ok(self.memory().policy_bans.get(&source).copied())
-    }
-
-    fn policy_bans(&self) -> Result<Vec<(IpAddr, PolicyBan)>> {
-        let mut memory = self.memory();
-        let all = memory.policy_bans.iter();
-        let all = all.map(|(source, ban)| (*source, *ban)).collect();
-        if let Some((source, ban)) = memory.policy_ban_next.take() {
-            memory.policy_bans.insert(source, ban);
-            memory.tally.results[BanResult::Banned as usize] += 1;
-        }
-        Ok(all)
-    }
-
-    fn forget_policy_bans(&mut self, taken: &[(IpAddr, PolicyBan)]) -> Result<()> {
-        let bans = &mut self.memory().policy_bans;
-        for (source, ban) in taken {
-            if bans.get(source).is_some_and(|found| !found.follows(ban)) {
-                bans.remove(source);
-            }
-        }
-        Ok(())
-    }
-
-    fn tally(&self) -> Result<Tally> {
-        Ok(self.memory().tally)
-    }
-}
-
-impl Attachments for Shared {
     fn slots(&self) -> Vec<(u32, String)> {
-        Vec::new()
+        vec![(0, "eth0".to_owned())]
     }
 
     fn runs(&self) -> bool {
-        self.memory().runs
+        self.switches().runs
     }
 
     fn look(&self, interface: &str) -> anyhow::Result<Sight> {
-        let memory = self.memory();
-        if memory.missing.iter().any(|name| name == interface) {
+        if self.switches().missing.iter().any(|name| name == interface) {
             return Ok(Sight::default());
         }
         let state = InterfaceState {
@@ -592,37 +555,45 @@ impl Attachments for Shared {
         })
     }
 
-    fn prepare(&mut self, _interface: &Interface) -> anyhow::Result<()> {
+    fn follow(&mut self, _: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
+        Ok(BTreeMap::new())
+    }
+
+    fn prepare(&mut self, _: &Interface) -> anyhow::Result<()> {
         Ok(())
     }
 
-    fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
-        let mut memory = self.memory();
-        memory.runs = true;
-        memory.writes.push(Write::Attached);
+    fn attach(&mut self, _: &Interface) -> anyhow::Result<Option<String>> {
+        let mut switches = self.switches();
+        switches.runs = true;
+        switches.writes.push(Write::Attached);
         Ok(None)
     }
 
+    fn replace(&mut self, _: &[Interface]) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     fn features(&self) -> Features {
-        self.memory().features
+        self.switches().features
     }
 
     fn specialise(&mut self, features: Features) -> anyhow::Result<()> {
-        let mut memory = self.memory();
-        memory.features = features;
-        memory.specialised.push(features);
+        let mut switches = self.switches();
+        switches.features = features;
+        switches.specialised.push(features);
         Ok(())
     }
 
     fn set_features(&mut self, features: Features) {
-        self.memory().features = features;
+        self.switches().features = features;
     }
 
-    fn take_off(&mut self, _interface: &str) -> anyhow::Result<()> {
+    fn take_off(&mut self, _: &str) -> anyhow::Result<()> {
         Ok(())
     }
 
-    fn keep_only(&mut self, _interfaces: &[Interface]) -> anyhow::Result<()> {
+    fn keep_only(&mut self, _: &[Interface]) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -634,209 +605,11 @@ impl Attachments for Shared {
         Ok(Vec::new())
     }
 
-    fn follow(&mut self, _: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
-        Ok(BTreeMap::new())
-    }
-
     fn detach(&mut self) -> anyhow::Result<Vec<String>> {
         Ok(Vec::new())
     }
 }
 
-impl Datapath for Shared {
-    fn sources(&self) -> Arc<dyn SourceTables> {
-        Arc::new(self.clone())
-    }
-
-    fn counters(&self) -> Result<Vec<CounterRow>> {
-        let proofs = CounterRow {
-            interface: 0,
-            family: Family::Ipv4,
-            verdict: Verdict::Pass(PassReason::Verified),
-            count: Counter {
-                packets: self.memory().proofs,
-                bytes: 0,
-            },
-        };
-        Ok(vec![proofs])
-    }
-
-    fn totals(&self) -> Result<Totals> {
-        Ok(Totals::default())
-    }
-
-    fn maps(&self) -> Vec<MapStatus> {
-        Vec::new()
-    }
-
-    fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
-        let mut memory = self.memory();
-        if memory.log_size.is_some() {
-            memory.log_size = Some(plan.sizes.logs);
-        }
-        if memory.record_words.is_some() {
-            memory.record_words = Some(plan.sizes.words);
-        }
-        memory.table_sets = plan.sizes.sets;
-        Ok(())
-    }
-
-    fn lengthen(&mut self, _: &[Interface]) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    fn settle(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
-
-impl UsageTables for Shared {
-    fn put_records(&mut self, _: IpFamily, rows: &[SourceRow]) -> Result<()> {
-        let rows = rows.iter().map(|row| ((row.source, row.scope), row.record));
-        self.memory().records.extend(rows);
-        Ok(())
-    }
-
-    fn put_slots(&mut self, _: &Limit, _: IpFamily, _: &[(IpAddr, u64)]) -> Result<()> {
-        Ok(())
-    }
-
-    fn put_logs(&mut self, rows: &[LogRow]) -> Result<()> {
-        let rows = rows.iter().map(|row| {
-            let words = [&[0], &row.words[..]].concat();
-            ((row.source, row.scope, row.limit), words)
-        });
-        self.memory().logs.extend(rows);
-        Ok(())
-    }
-}
-
-impl SourceTables for Shared {
-    fn is_compact(&self) -> bool {
-        self.memory().table_sets.is_some()
-    }
-
-    fn inserted(&self) -> Result<[u64; 2]> {
-        Ok(Totals::default().inserted)
-    }
-
-    fn count_others(&self) -> Result<Vec<(&'static str, u64)>> {
-        Ok(vec![])
-    }
-
-    fn total(&self, slot: u32) -> Result<Record> {
-        let record = self.memory().totals.get(&slot).copied();
-        Ok(record.unwrap_or_default())
-    }
-
-    fn some_slots(&self, _: Region, _: Range<u32>, _: &mut dyn FnMut(SlotRow)) -> Result<()> {
-        self.pass_gate();
-        Ok(())
-    }
-
-    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
-        match family {
-            IpFamily::V4 => Ipv4Addr::from(Ipv4::from_key(tag)).into(),
-            IpFamily::V6 => Ipv6Addr::from_bits(u128::from(tag) << 64).into(),
-        }
-    }
-
-    fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>> {
-        Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
-    }
-
-    fn record(&self, source: IpAddr, policy: &Policy, _: Instant) -> Result<Option<Record>> {
-        let key = (source, policy.scope());
-        Ok(self.memory().records.get(&key).copied())
-    }
-
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>> {
-        Ok(self.memory().refusals.get(&source).copied())
-    }
-
-    fn shared_refusals(&self, address: IpAddr, scope: u32) -> Result<Option<Refusals>> {
-        let refusals = self
-            .memory()
-            .shared_refusals
-            .get(&(address, scope))
-            .copied();
-        Ok(Some(refusals.unwrap_or_default()))
-    }
-
-    fn for_each_refused(&self, visit: &mut dyn FnMut(IpAddr, Refusals)) -> Result<()> {
-        self.memory()
-            .refusals
-            .iter()
-            .for_each(|(source, refusals)| visit(*source, *refusals));
-        Ok(())
-    }
-
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()> {
-        self.pass_gate();
-        // A copy, because the visitor may access the tables.
-        let records = self.memory().records.clone();
-        for ((source, scope), record) in records {
-            visit(SourceRow {
-                source,
-                scope,
-                record,
-            });
-        }
-        Ok(())
-    }
-
-    fn some_sources(
-        &self,
-        family: IpFamily,
-        place: &ScanPosition,
-        count: usize,
-        visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<ScanPosition> {
-        self.pass_gate();
-        let mut rows = self.memory().records.clone();
-        rows.retain(|(source, _), _| IpFamily::of(*source) == family);
-        let rows = rows.into_iter().map(|((source, scope), record)| SourceRow {
-            source,
-            scope,
-            record,
-        });
-        Ok(some(rows, place, count, visit))
-    }
-
-    fn some_logs(
-        &self,
-        place: &ScanPosition,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<ScanPosition> {
-        let logs = self.memory().logs.clone();
-        let rows = logs
-            .into_iter()
-            .map(|((source, scope, limit), words)| LogRow {
-                source,
-                scope,
-                limit,
-                words,
-            });
-        Ok(some(rows, place, LOGS_AT_ONCE, visit))
-    }
-}
-
-/// Visits some rows from a position, which is the number of rows visited before.
-fn some<T>(
-    rows: impl Iterator<Item = T>,
-    place: &ScanPosition,
-    count: usize,
-    visit: &mut dyn FnMut(T),
-) -> ScanPosition {
-    let shown = place.bytes().map_or(0, |bytes| {
-        usize::from_le_bytes(bytes.try_into().expect("a number"))
-    });
-    let mut rows = rows.skip(shown).peekable();
-    for _ in 0..count {
-        rows.next().into_iter().for_each(&mut *visit);
-    }
-    match rows.peek() {
-        Some(_) => ScanPosition::at((shown + count).to_le_bytes().to_vec()),
-        None => ScanPosition::default(),
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,7 +37,7 @@ use ratelimit_interface::{self as interface, InterfaceState};
 use crate::{links::MTU_OF_ONE_BUFFER, loader::TABLES, syscall};
 
 /// Maps whose elements are counted by the memory that the kernel reports.
-const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
+pub const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 
 /// The constants and the entry point of a program.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -109,13 +109,18 @@ impl Loaded {
 /// The object, with maps as large as planned.
 pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
     let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
+    resize(&mut object, plan)?;
+    Ok(object)
+}
+
+/// Makes the maps of the object as large as planned.
+pub fn resize(object: &mut Object, plan: &MapPlan) -> anyhow::Result<()> {
     for (name, entries) in entries(plan) {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
         map.set_max_entries(entries);
     }
-    logs::resize(&mut object, plan.sizes.logs)?;
-    resized_maps::resize(&mut object, plan.sizes.words)?;
-    Ok(object)
+    logs::resize(object, plan.sizes.logs)?;
+    resized_maps::resize(object, plan.sizes.words)
 }
 
 /// The maps that outlive the daemon, each pinned; and the small ones that elements are counted by.

@@ -74,8 +74,9 @@ pub fn is_held(pins: &Pins, slot: u32, frags: bool) -> anyhow::Result<bool> {
     let map = MapData::from_pin(pins.map(name));
     let map = map.with_context(|| format!("opening the map {name}"))?;
     let (command, mut number) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, 0_u32);
+    let (key, value) = ((&raw const slot).cast(), (&raw mut number).cast());
     // SAFETY: keys and values of a `BPF_MAP_TYPE_PROG_ARRAY` are 32 bits wide.
-    unsafe { syscall::read(command, map.fd().as_fd(), &slot, &raw mut number) }
+    unsafe { syscall::element(command, map.fd().as_fd(), key, value, 0) }
         .with_context(|| format!("reading the map {name}"))
 }
 

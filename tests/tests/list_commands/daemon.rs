@@ -1,11 +1,12 @@
 //! A daemon over tables in memory, behind its own API on its own socket.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use ratelimit_core::config;
@@ -14,7 +15,7 @@ use ratelimit_daemon::{
         Controller, Handle, Store,
         commands::{DueLists, TakeList},
     },
-    datapath::{Memory, Shared},
+    datapath::Memory,
     http::{self, ControlApi},
     protected::Protected,
     recording::Recorder,
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// A daemon with paths of its own.
 pub struct Daemon {
     directory: TempDir,
-    memory: Arc<Mutex<Memory>>,
+    memory: Arc<Memory>,
     controller: Handle,
     runtime: Runtime,
 }
@@ -63,8 +64,8 @@ impl Daemon {
         fs::write(directory.path().join("config.toml"), whole).unwrap();
         let config = config::load(&directory.path().join("config.toml")).unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let memory = Arc::default();
-        let datapath = Box::new(Shared::from(&memory));
+        let memory = Memory::new(&config.source, None).unwrap();
+        let datapath = memory.open().unwrap();
         let mut controller =
             Controller::new(config, store, datapath, Protected::default()).unwrap();
         controller.take_lists();
@@ -152,8 +153,9 @@ impl Daemon {
 
     /// The entries in the tables, a word each.
     pub fn entries(&self) -> String {
-        let memory = self.memory.lock().unwrap();
-        let prefixes: Vec<String> = memory.entries.keys().map(ToString::to_string).collect();
+        let entries = self.memory.open().unwrap().lists.all().unwrap();
+        let entries: BTreeMap<_, _> = entries.into_iter().collect();
+        let prefixes: Vec<String> = entries.keys().map(ToString::to_string).collect();
         prefixes.join(" ")
     }
 }

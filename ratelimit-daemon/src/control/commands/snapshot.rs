@@ -58,7 +58,7 @@ fn job(controller: &Controller) -> Job {
     let state = &controller.state;
     let now = clock::now();
     Job {
-        tables: state.enforcer.datapath().sources(),
+        tables: Arc::clone(&state.enforcer.datapath().sources),
         policies: controller.policies(),
         now: (now, state.kept.store.time(now)),
         min_window: state.intent.config.snapshot.min_window,

@@ -183,7 +183,8 @@ impl Controller {
     /// Runs the controller on its own thread until all handles are gone, and then returns it.
     /// Another thread scans the tables of sources.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
-        let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
+        let (scans, scanner) =
+            Scanner::new(Arc::clone(&self.state.enforcer.datapath().sources)).spawn()?;
         self.scans.jobs = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let workload = self.about.workload.clone();

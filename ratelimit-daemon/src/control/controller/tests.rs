@@ -36,6 +36,7 @@ mod verbs;
 mod verified;
 mod watching;
 mod wide;
+mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,14 +44,15 @@ use std::{
     num::NonZeroU32,
     ops::{Deref, DerefMut},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, MutexGuard},
     thread,
     time::Duration,
 };
 
+use aya::Pod;
 use jiff::SignedDuration;
 use ratelimit_common::{
-    Instant, ListEntry, Policy,
+    Instant, ListEntry, Policy, Record, Settings,
     generation::{ByGeneration, Generation},
     parse::Tunnels,
 };
@@ -60,18 +62,21 @@ use ratelimit_core::{
         PrefixesRequest, Refused, ReloadRequest,
     },
     class::{Catalogue, Match},
+    compile::Switched,
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Snapshots, SourceConfig, StateStore,
     },
     detection::Rules,
     intent::{Edit, Intent},
+    ip_family::IpFamily,
     keys::KeysConfig,
     limit::{Algorithm, LimitSpec, LimitUnit},
     prefix::Prefix,
 };
 use tempfile::TempDir;
 
+use self::writes::Write;
 use super::*;
 use crate::{
     clock,
@@ -83,7 +88,8 @@ use crate::{
         queries,
         reports::rows,
     },
-    datapath::{EntryByGeneration, Memory, Shared},
+    datapath::{Datapath, EntryByGeneration, Memory, SourceRow, Switches},
+    loader::Sizes,
     protected::Protected,
 };
 
@@ -132,7 +138,7 @@ fn a_list_of_bans_that_does_not_fit_changes_nothing() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     let before = lab.entries();
-    lab.memory().entries_max = before.len() + 1;
+    lab.leave_room(1);
     let refused = lab
         .ban(&["192.0.2.1", "192.0.2.2", "192.0.2.3"], Some(600.0))
         .unwrap_err();
@@ -144,7 +150,7 @@ fn a_list_of_bans_that_does_not_fit_changes_nothing() {
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.listed_bans().len(), 1);
     assert_eq!(lab.listed_bans()[0].until, None);
-    lab.memory().entries_max = 0;
+    lab.make_room();
     lab.restart();
     assert_eq!(lab.listed_bans().len(), 1);
 }
@@ -312,7 +318,7 @@ fn waits(held: std::sync::mpsc::Receiver<()>) -> impl FnOnce(&Controller) + Send
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
-    memory: Arc<Mutex<Memory>>,
+    memory: Arc<Memory>,
     config: Config,
     directory: TempDir,
     protected: Protected,
@@ -338,22 +344,18 @@ impl Lab {
     }
 
     fn protecting(config: Config, protected: Protected) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        Self::over(Memory::default(), directory, config, protected)
+        let memory = Memory::new(&config.source, None).unwrap();
+        Self::over(memory, tempfile::tempdir().unwrap(), config, protected)
     }
 
     /// Over a `compact` table of so many sets, if any.
     fn with_sets(config: Config, table_sets: Option<u32>) -> Self {
-        let memory = Memory {
-            table_sets,
-            ..Memory::default()
-        };
+        let memory = Memory::new(&config.source, table_sets).unwrap();
         let directory = tempfile::tempdir().unwrap();
         Self::over(memory, directory, config, Protected::default())
     }
 
-    fn over(memory: Memory, directory: TempDir, config: Config, protected: Protected) -> Self {
-        let memory = Arc::new(Mutex::new(memory));
+    fn over(memory: Arc<Memory>, directory: TempDir, config: Config, protected: Protected) -> Self {
         Self {
             controller: controller(&config, &memory, &directory, &protected),
             memory,
@@ -435,8 +437,70 @@ impl Lab {
     }
 
     /// The tables.
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap()
+    fn tables(&self) -> &Datapath {
+        self.state.enforcer.datapath()
+    }
+
+    /// The tables, to be changed behind the controller's back.
+    fn tables_mut(&mut self) -> &mut Datapath {
+        self.state.enforcer.datapath_mut()
+    }
+
+    fn switches(&self) -> MutexGuard<'_, Switches> {
+        self.memory.switches()
+    }
+
+    /// Creates the tables again with other sizes.
+    fn resize(&mut self, change: impl FnOnce(&mut Sizes)) {
+        let mut plan = self.memory.plan();
+        change(&mut plan.sizes);
+        self.tables_mut().renew(&plan).unwrap();
+    }
+
+    /// Leaves room for so many entries of each family.
+    fn leave_room(&self, entries: usize) {
+        let held = self.held();
+        for (family, map) in IpFamily::ALL.into_iter().zip(["LISTS_V4", "LISTS_V6"]) {
+            let own = held
+                .keys()
+                .filter(|it| IpFamily::of(it.address()) == family);
+            let room = own.count() + entries;
+            self.switches().room.insert(map, room);
+        }
+    }
+
+    fn make_room(&self) {
+        self.switches().room.clear();
+    }
+
+    /// Has changes of the settings fail, or not.
+    fn refuse_settings(&self, refuses: bool) {
+        let left = &mut self.switches().writes_left;
+        if refuses {
+            left.insert("SETTINGS", 0);
+        } else {
+            left.clear();
+        }
+    }
+
+    /// The entries, with the value in each generation.
+    fn held(&self) -> BTreeMap<Prefix, EntryByGeneration> {
+        held(self.tables())
+    }
+
+    /// The policies that are not empty.
+    fn policies(&self) -> BTreeMap<u32, Policy> {
+        self.tables().policies.all().unwrap().into_iter().collect()
+    }
+
+    fn settings(&self) -> Settings {
+        self.tables().policies.settings().unwrap()
+    }
+
+    /// The tables with a value for each generation, as they are in force.
+    fn switched(&self) -> Switched {
+        let switched = self.tables().switched().unwrap();
+        switched.of(self.settings().generation()).clone()
     }
 
     /// The bans, as they are listed.
@@ -494,11 +558,10 @@ impl Lab {
     }
 
     fn entries(&self) -> BTreeMap<Prefix, ListEntry> {
-        let memory = self.memory();
-        let entries = memory.entries.iter();
-        let settled = entries.map(|(prefix, entry)| {
+        let generation = self.settings().generation();
+        let settled = self.held().into_iter().map(|(prefix, entry)| {
             assert!(entry.is_settled(), "{prefix}: {entry:?}");
-            (*prefix, *entry.of(memory.settings.generation()))
+            (prefix, *entry.of(generation))
         });
         settled.collect()
     }
@@ -522,15 +585,12 @@ impl Lab {
     /// The index of the policy of an address, as the datapath finds it.
     fn policy_index(&self, address: &str) -> u32 {
         let address = Prefix::from(address.parse::<IpAddr>().unwrap());
-        let memory = self.memory();
-        let longest = memory
-            .entries
-            .iter()
-            .filter(|(prefix, _)| prefix.covers(address))
-            .max_by_key(|(prefix, _)| prefix.len());
+        let (held, settings) = (self.held(), self.settings());
+        let around = held.iter().filter(|(prefix, _)| prefix.covers(address));
+        let longest = around.max_by_key(|(prefix, _)| prefix.len());
         longest
-            .and_then(|(_, entry)| entry.of(memory.settings.generation()).policy())
-            .unwrap_or(memory.settings.default_policy())
+            .and_then(|(_, entry)| entry.of(settings.generation()).policy())
+            .unwrap_or(settings.default_policy())
     }
 
     fn policy_amount(&self, address: &str) -> u64 {
@@ -541,13 +601,44 @@ impl Lab {
     /// The policy of an address, as the datapath finds it.
     fn policy_of(&self, address: &str) -> Policy {
         let index = self.policy_index(address);
-        self.memory().policies[&index]
+        self.tables().policies.get(index).unwrap()
     }
+}
+
+/// Writes the record of a source, as its packets do.
+fn put_record(lab: &Lab, source: IpAddr, scope: u32, record: Record) {
+    let row = SourceRow {
+        source,
+        scope,
+        record,
+    };
+    let sources = &lab.tables().sources;
+    sources.put_records(IpFamily::of(source), &[row]).unwrap();
+}
+
+/// Adds a value to a map of either family, as the program does.
+fn insert<V: Pod>(memory: &Memory, maps: [&'static str; 2], source: IpAddr, value: V) {
+    let maps = memory.maps().by_source(maps).unwrap();
+    match source {
+        IpAddr::V4(address) => maps.v4.set(address.into(), value),
+        IpAddr::V6(address) => maps.v6.set(address.into(), value),
+    }
+    .unwrap();
+}
+
+/// Replaces the element of an array.
+fn set<V: Pod>(memory: &Memory, map: &'static str, index: u32, value: V) {
+    let map = memory.maps().array(map).unwrap();
+    map.set(index, value).unwrap();
+}
+
+fn held(tables: &Datapath) -> BTreeMap<Prefix, EntryByGeneration> {
+    tables.lists.all().unwrap().into_iter().collect()
 }
 
 fn controller(
     config: &Config,
-    memory: &Arc<Mutex<Memory>>,
+    memory: &Arc<Memory>,
     state: &TempDir,
     protected: &Protected,
 ) -> Controller {
@@ -559,7 +650,7 @@ fn controller(
 /// The same before it attaches anything and, if nothing runs yet, before it reads a file.
 fn without_lists(
     config: &Config,
-    memory: &Arc<Mutex<Memory>>,
+    memory: &Arc<Memory>,
     state: &TempDir,
     protected: &Protected,
 ) -> Controller {
@@ -569,7 +660,7 @@ fn without_lists(
     if [Path::new(""), &Paths::default().state].contains(&config.paths.state.as_path()) {
         state.path().clone_into(&mut config.paths.state);
     }
-    let datapath = Box::new(Shared::from(memory));
+    let datapath = memory.open().unwrap();
     Controller::new(config, store, datapath, protected.clone()).unwrap()
 }
 

@@ -21,16 +21,13 @@ use self::verify::Spare;
 use super::prefix_filters::PrefixFilterCounts;
 use crate::{
     control::reports::progress::Progress,
-    datapath::{
-        self, Attachments, Datapath, DatapathError, EntryByGeneration, PolicyBanTables,
-        ScanPosition,
-    },
+    datapath::{self, Attachments, Datapath, DatapathError, EntryByGeneration, ScanPosition},
 };
 
 /// The owner of the datapath. It remembers the content of the tables, so a change writes only the
 /// differences.
 pub struct Enforcer {
-    datapath: Box<dyn Datapath>,
+    datapath: Datapath,
     /// The generation in force.
     generation: Generation,
     /// The values of entries in that generation.
@@ -65,7 +62,7 @@ pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
 impl Enforcer {
     /// Adopts the datapath as it is.
-    pub fn adopt(datapath: Box<dyn Datapath>) -> datapath::Result<Self> {
+    pub fn adopt(datapath: Datapath) -> datapath::Result<Self> {
         let mut enforcer = Self {
             datapath,
             generation: Generation::default(),
@@ -136,15 +133,15 @@ impl Enforcer {
 
     /// Reads the tables again, in case another process changed them.
     pub fn reread(&mut self) -> datapath::Result<()> {
-        let entries = self.datapath.entries()?;
+        let entries = self.datapath.lists.all()?;
         self.held = self.read_tables()?;
         self.take_entries(entries);
         Ok(())
     }
 
     fn read_tables(&mut self) -> datapath::Result<Tables> {
-        let policies = self.datapath.policies()?.into_iter().collect();
-        let classes = self.datapath.classes()?;
+        let policies = self.datapath.policies.all()?.into_iter().collect();
+        let classes = self.datapath.policies.classes()?;
         self.read_others(policies, classes)
     }
 
@@ -153,7 +150,7 @@ impl Enforcer {
     fn read_tables_in_use(&mut self) -> datapath::Result<Tables> {
         let mut policies = self.held.retired.clone();
         for index in self.held.policies.keys() {
-            let policy = self.datapath.policy(*index)?;
+            let policy = self.datapath.policies.get(*index)?;
             if policy != Policy::default() {
                 policies.insert(*index, policy);
             }
@@ -167,7 +164,7 @@ impl Enforcer {
         policies: BTreeMap<u32, Policy>,
         classes: ClassTables,
     ) -> datapath::Result<Tables> {
-        let settings = self.datapath.settings()?;
+        let settings = self.datapath.policies.settings()?;
         let generation = settings.generation();
         self.generation = generation;
         let retired = self.held.retired.clone();
@@ -178,8 +175,8 @@ impl Enforcer {
             policies,
             retired,
             classes,
-            pass_all_until: self.datapath.pass_all_until()?,
-            ban_budgets: self.datapath.ban_budgets()?,
+            pass_all_until: self.datapath.policies.pass_all_until()?,
+            ban_budgets: self.datapath.policy_bans.budgets()?,
             switched: self.datapath.switched()?.of(generation).clone(),
             // The generation is compared separately.
             settings: settings.in_generation(Generation::First),
@@ -209,7 +206,7 @@ impl Enforcer {
                 Some((*prefix, EntryByGeneration::both(*entry)))
             });
             let entries: Vec<_> = entries.collect();
-            self.datapath.set_entries(&entries)?;
+            self.datapath.lists.set(&entries)?;
         }
         self.unsettled.clear();
         Ok(())
@@ -218,7 +215,7 @@ impl Enforcer {
     /// Repairs the prefix-length filters, and returns how many words were wrong.
     fn restore_prefix_filters(&mut self) -> usize {
         let (prefix_filters, wrong) =
-            PrefixFilterCounts::restore(&self.entries, &mut *self.datapath);
+            PrefixFilterCounts::restore(&self.entries, &mut self.datapath.lists);
         self.prefix_filters = prefix_filters;
         wrong
     }
@@ -249,12 +246,13 @@ impl Enforcer {
 
     /// Adds features to the programs.
     pub fn widen(&mut self, features: Features) -> datapath::Result<()> {
-        let has = self.datapath.features();
+        let has = self.datapath.programs.features();
         let wanted = has | features | self.held.features();
         if wanted == has {
             return Ok(());
         }
         self.datapath
+            .programs
             .specialise(wanted)
             .map_err(|error| DatapathError::Program(error.into()))
     }
@@ -266,17 +264,17 @@ impl Enforcer {
     /// Fails if a program cannot be replaced. It then has unused features.
     pub fn narrow(&mut self) -> anyhow::Result<()> {
         let features = self.held.features();
-        if self.datapath.features() == features {
+        if self.datapath.programs.features() == features {
             return Ok(());
         }
-        self.datapath.specialise(features)
+        self.datapath.programs.specialise(features)
     }
 
     /// Removes features that the tables do not use from the programs that are attached next, so
     /// that each is loaded once.
     pub fn narrow_next(&mut self) {
         let features = self.held.features();
-        self.datapath.set_features(features);
+        self.datapath.programs.set_features(features);
     }
 
     /// Returns the changes from the current entries to `wanted`, ordered by prefix.
@@ -321,20 +319,16 @@ impl Enforcer {
         &self.held
     }
 
-    pub fn datapath(&self) -> &dyn Datapath {
-        &*self.datapath
+    pub fn datapath(&self) -> &Datapath {
+        &self.datapath
     }
 
-    pub fn datapath_mut(&mut self) -> &mut dyn Datapath {
-        &mut *self.datapath
+    pub fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.datapath
     }
 
     pub fn attachments(&mut self) -> &mut dyn Attachments {
-        &mut *self.datapath
-    }
-
-    pub fn policy_bans(&mut self) -> &mut dyn PolicyBanTables {
-        &mut *self.datapath
+        &mut *self.datapath.programs
     }
 
     fn try_apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
@@ -384,8 +378,8 @@ impl Enforcer {
                 Some(same) if *same == policy => {}
                 Some(smaller) => {
                     for (from, to) in policy.limits().zip(smaller.limits()) {
-                        self.datapath.clear_region(to.region())?;
-                        self.datapath.copy_region(from.region(), to)?;
+                        self.datapath.sources.clear_region(to.region())?;
+                        self.datapath.sources.copy_region(from.region(), to)?;
                     }
                     self.datapath.set_policy(index, smaller)?;
                     self.held.retired.insert(index, *smaller);
@@ -439,16 +433,18 @@ impl Enforcer {
                 }
                 filled.push(limit.region());
                 // Empty the region, so that no old word is read with another meaning.
-                self.datapath.clear_region(limit.region())?;
+                self.datapath.sources.clear_region(limit.region())?;
                 let from = held.first().and_then(region).filter(|from| from.sets() > 0);
                 match from {
                     Some(from) if in_force.contains(&policy.scope()) => moved.push((from, *limit)),
-                    Some(from) => self.datapath.copy_region(from, limit)?,
+                    Some(from) => self.datapath.sources.copy_region(from, limit)?,
                     None => {}
                 }
             }
             if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
-                self.datapath.set_total(policy.slot(), Record::default())?;
+                self.datapath
+                    .sources
+                    .set_total(policy.slot(), Record::default())?;
             }
             // Recorded even if the write fails, so that it is removed then.
             self.held.policies.insert(*index, *policy);
@@ -462,7 +458,7 @@ impl Enforcer {
     fn clear_up(&mut self, wanted: &Tables) {
         let mut held = self.held.policies.keys();
         if held.any(|index| !wanted.policies.contains_key(index)) {
-            self.datapath.wait_for_packets();
+            self.datapath.programs.wait_for_packets();
         }
         let answer = self
             .change_classes(wanted.classes.clone())
@@ -501,7 +497,7 @@ impl Enforcer {
             .filter(|prefix| self.entry(*prefix).is_none())
             .collect();
         self.prefix_filters
-            .reserve(&coming, &self.entries, &mut *self.datapath);
+            .reserve(&coming, &self.entries, &mut self.datapath.lists);
         drop(coming);
         if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
             return self.put_many(present);
@@ -520,13 +516,13 @@ impl Enforcer {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
-                self.prefix_filters.add(*prefix, &mut *self.datapath);
+                self.prefix_filters.add(*prefix, &mut self.datapath.lists);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
         }
         // If this fails, some of them were written. All count as written, so that all are undone:
         // removing a missing entry is not an error.
-        self.datapath.set_entries(entries)?;
+        self.datapath.lists.set(entries)?;
         self.progress.advance(entries.len());
         Ok(())
     }
@@ -539,7 +535,7 @@ impl Enforcer {
         entries.dedup_by_key(|(prefix, _)| *prefix);
         for (prefix, _) in &entries {
             if self.entry(*prefix).is_none() {
-                self.prefix_filters.add(*prefix, &mut *self.datapath);
+                self.prefix_filters.add(*prefix, &mut self.datapath.lists);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
         }
@@ -547,7 +543,7 @@ impl Enforcer {
             datapath, progress, ..
         } = self;
         let answer = entries.chunks(REPORTED_AT_ONCE).try_for_each(|part| {
-            datapath.set_entries(part)?;
+            datapath.lists.set(part)?;
             progress.advance(part.len());
             Ok(())
         });
@@ -561,18 +557,19 @@ impl Enforcer {
 
     /// Removes entries, and updates the prefix-length filter afterwards.
     fn take_away(&mut self, prefixes: &[Prefix]) -> datapath::Result<()> {
-        if let Err(error) = self.datapath.remove_entries(prefixes) {
+        if let Err(error) = self.datapath.lists.remove(prefixes) {
             // Some may be gone without the prefix-length filter having been updated.
             let held = prefixes.iter().filter_map(|prefix| {
                 Some((*prefix, EntryByGeneration::both(self.entry(*prefix)?)))
             });
             let held: Vec<_> = held.collect();
-            self.datapath.set_entries(&held)?;
+            self.datapath.lists.set(&held)?;
             return Err(error);
         }
         for prefix in prefixes {
             if self.entries.remove(prefix).is_some() {
-                self.prefix_filters.remove(*prefix, &mut *self.datapath);
+                self.prefix_filters
+                    .remove(*prefix, &mut self.datapath.lists);
                 self.counts[IpFamily::of(prefix.address()) as usize] -= 1;
             }
         }
@@ -583,7 +580,7 @@ impl Enforcer {
         if classes == self.held.classes {
             return Ok(());
         }
-        let answer = self.datapath.set_classes(&classes);
+        let answer = self.datapath.policies.set_classes(&classes);
         // On failure, some of them may have been written.
         self.held.classes = classes;
         answer
@@ -593,7 +590,7 @@ impl Enforcer {
     /// end disables it.
     fn change_pass_all_until(&mut self, until: Instant) -> datapath::Result<()> {
         if until != self.held.pass_all_until {
-            self.datapath.set_pass_all_until(until)?;
+            self.datapath.policies.set_pass_all_until(until)?;
             self.held.pass_all_until = until;
         }
         Ok(())
@@ -601,7 +598,7 @@ impl Enforcer {
 
     fn change_ban_budgets(&mut self, limit: BanBudgets) -> datapath::Result<()> {
         if limit != self.held.ban_budgets {
-            self.datapath.set_ban_budgets(limit)?;
+            self.datapath.policy_bans.set_budgets(limit)?;
             self.held.ban_budgets = limit;
         }
         Ok(())
@@ -631,6 +628,7 @@ impl Enforcer {
         match (scope(self.held.settings), scope(settings)) {
             (before, Some(after)) if before != Some(after) => self
                 .datapath
+                .sources
                 .set_total(after % NODE_POLICIES, Record::default()),
             (None | Some(_), None | Some(_)) => Ok(()),
         }

@@ -28,7 +28,7 @@ pub struct EntryCounters {
 
 impl EntryCounters {
     /// Adopts the slots of the datapath. If they cannot be read, nothing is counted.
-    pub(crate) fn adopt(datapath: &mut dyn Datapath) -> Self {
+    pub(crate) fn adopt(datapath: &mut Datapath) -> Self {
         let slots = read(datapath).unwrap_or_else(|error| {
             let error = error.to_string();
             warn!(
@@ -48,7 +48,7 @@ impl EntryCounters {
     }
 
     /// Gives an owner a slot, if one is free.
-    fn take(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+    fn take(&mut self, owner: Owner<'_>, datapath: &mut Datapath) {
         let Some((slot, hash)) = self.slots.take(owner) else {
             return;
         };
@@ -58,17 +58,17 @@ impl EntryCounters {
         }
     }
 
-    fn release(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+    fn release(&mut self, owner: Owner<'_>, datapath: &mut Datapath) {
         if let Some(slot) = self.slots.release(owner) {
             release_slots(&[slot], datapath);
         }
     }
 }
 
-fn read(datapath: &mut dyn Datapath) -> datapath::Result<CounterSlots> {
-    let mut owners = datapath.counter_owners()?;
+fn read(datapath: &mut Datapath) -> datapath::Result<CounterSlots> {
+    let mut owners = datapath.counters.owners()?;
     let seed = owners.remove(&0).unwrap_or_else(rand_seed);
-    datapath.set_counter_owner(0, seed)?;
+    datapath.counters.set_owner(0, seed)?;
     Ok(CounterSlots::new(seed, owners))
 }
 
@@ -79,39 +79,40 @@ fn rand_seed() -> u64 {
 }
 
 /// Clears a slot for its new owner, and records the owner.
-fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> datapath::Result<()> {
-    datapath.set_entry_counter(slot, Counter::default())?;
-    datapath.set_counter_owner(slot, hash)
+fn hand_over(slot: u16, hash: u64, datapath: &mut Datapath) -> datapath::Result<()> {
+    datapath.counters.set(slot, Counter::default())?;
+    datapath.counters.set_owner(slot, hash)
 }
 
 /// Releases slots. Counts of policies are kept as a sum, as the count of the default policy is
 /// derived from all others.
-fn release_slots(slots: &[u16], datapath: &mut dyn Datapath) {
+fn release_slots(slots: &[u16], datapath: &mut Datapath) {
     let mut policies = slots
         .iter()
         .filter(|slot| CounterSlots::is_of_policy(**slot))
         .peekable();
     if policies.peek().is_some() {
-        datapath.wait_for_packets();
+        datapath.programs.wait_for_packets();
     }
     let mut answer = Ok(());
     for slot in policies {
         answer = answer.and(add_to_gone(*slot, datapath));
     }
     for slot in slots {
-        answer = answer.and(datapath.set_counter_owner(*slot, 0));
+        answer = answer.and(datapath.counters.set_owner(*slot, 0));
     }
     if let Err(error) = answer {
         report(&error);
     }
 }
 
-fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> datapath::Result<()> {
+fn add_to_gone(slot: u16, datapath: &mut Datapath) -> datapath::Result<()> {
     let sum = datapath
-        .entry_counter(GONE)?
-        .plus(datapath.entry_counter(slot)?);
-    datapath.set_entry_counter(GONE, sum)?;
-    datapath.set_entry_counter(slot, Counter::default())
+        .counters
+        .of_slot(GONE)?
+        .plus(datapath.counters.of_slot(slot)?);
+    datapath.counters.set(GONE, sum)?;
+    datapath.counters.set(slot, Counter::default())
 }
 
 fn report(error: &DatapathError) {
@@ -124,7 +125,7 @@ fn report(error: &DatapathError) {
 
 impl EntryCounters {
     /// Gives everything in the intent a slot when the daemon starts. Existing counts continue.
-    pub(crate) fn count_all(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+    pub(crate) fn count_all(&mut self, intent: &Intent, datapath: &mut Datapath) {
         let names = intent.counted_policies();
         for owner in intent.owners() {
             self.take(owner, datapath);
@@ -133,7 +134,7 @@ impl EntryCounters {
     }
 
     /// Releases the slots of everything not in the intent, once no entry names them.
-    pub(crate) fn forget_others(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+    pub(crate) fn forget_others(&mut self, intent: &Intent, datapath: &mut Datapath) {
         let names = intent.counted_policies();
         let policies = names.iter().map(|name| Owner::Policy(name));
         let gone = self.slots.keep_only(policies.chain(intent.owners()));
@@ -141,12 +142,7 @@ impl EntryCounters {
     }
 
     /// Gives the additions in `edits` a slot, before the entries are compiled.
-    pub(crate) fn count_added(
-        &mut self,
-        edits: &[Edit],
-        intent: &Intent,
-        datapath: &mut dyn Datapath,
-    ) {
+    pub(crate) fn count_added(&mut self, edits: &[Edit], intent: &Intent, datapath: &mut Datapath) {
         for owner in owners(edits) {
             if is_intended(intent, owner) {
                 self.take(owner, datapath);
@@ -163,7 +159,7 @@ impl EntryCounters {
         }
     }
 
-    fn count_policies(&mut self, names: Vec<String>, datapath: &mut dyn Datapath) {
+    fn count_policies(&mut self, names: Vec<String>, datapath: &mut Datapath) {
         for name in names {
             self.take(Owner::Policy(&name), datapath);
             self.policies.insert(name);
@@ -175,7 +171,7 @@ impl EntryCounters {
         &mut self,
         edits: &[Edit],
         intent: &Intent,
-        datapath: &mut dyn Datapath,
+        datapath: &mut Datapath,
     ) {
         for owner in owners(edits) {
             if !is_intended(intent, owner) {
@@ -193,25 +189,20 @@ impl EntryCounters {
     }
 
     /// Reclaims released slots when new ones are needed.
-    pub fn free(&mut self, datapath: &dyn Datapath) {
+    pub fn free(&mut self, datapath: &Datapath) {
         if self.slots.is_short() {
-            datapath.wait_for_packets();
+            datapath.programs.wait_for_packets();
             self.slots.rest();
         }
     }
 
     /// Returns the packets that matched a ban, an allow or a list, if they are counted.
-    pub fn counter(&self, owner: Owner<'_>, datapath: &dyn Datapath) -> EntryCounter {
+    pub fn counter(&self, owner: Owner<'_>, datapath: &Datapath) -> EntryCounter {
         EntryCounter::from(count_of(datapath, self.slots.slot(owner)))
     }
 
     /// Returns the packets that matched a policy of sources, if they are counted.
-    pub fn policy_counter(
-        &self,
-        name: &str,
-        intent: &Intent,
-        datapath: &dyn Datapath,
-    ) -> EntryCounter {
+    pub fn policy_counter(&self, name: &str, intent: &Intent, datapath: &Datapath) -> EntryCounter {
         let config = &intent.config;
         EntryCounter::from(if name == DEFAULT {
             self.default_counter(intent, datapath)
@@ -225,7 +216,7 @@ impl EntryCounters {
     /// Counts the packets of the default policy as the packets that limits judged minus those of
     /// all other policies, so that they pay for no counter. `None` if another policy has no
     /// counter, or if an interface has its own policy, whose packets no slot counts.
-    fn default_counter(&self, intent: &Intent, datapath: &dyn Datapath) -> Option<Counter> {
+    fn default_counter(&self, intent: &Intent, datapath: &Datapath) -> Option<Counter> {
         let mut interfaces = intent.config.interfaces.iter();
         if interfaces.any(|it| it.policy.is_some()) {
             return None;
@@ -242,20 +233,20 @@ impl EntryCounters {
         }
         // Unowned slots in between are empty.
         let counted = u32::from(GONE)..u32::from(last) + 1;
-        let others = datapath.entry_counters(counted).ok()?;
+        let others = datapath.counters.of_slots(counted).ok()?;
         let others = others.into_iter().fold(Counter::default(), Counter::plus);
-        let now = less(datapath.judged().ok()?, others);
+        let now = less(datapath.counters.judged().ok()?, others);
         let most = most(self.of_default.get(), now);
         self.of_default.set(most);
         Some(most)
     }
 }
 
-fn count_of(datapath: &dyn Datapath, slot: u16) -> Option<Counter> {
+fn count_of(datapath: &Datapath, slot: u16) -> Option<Counter> {
     if slot == 0 {
         return None;
     }
-    datapath.entry_counter(slot).ok()
+    datapath.counters.of_slot(slot).ok()
 }
 
 fn less(all: Counter, others: Counter) -> Counter {

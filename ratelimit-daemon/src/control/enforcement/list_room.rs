@@ -45,7 +45,7 @@ impl Room<'_> {
         let coming = edits.iter().filter(|edit| edit.adds());
         let coming = coming.flat_map(Edit::prefixes).count() as u64;
         for family in IpFamily::ALL {
-            let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
+            let capacity = u64::from(self.enforcer.datapath().lists.capacity(family));
             // Exact counting is expensive, and there is usually room.
             let most = self.enforcer.len() + coming;
             if most <= capacity - capacity / RESERVED {
@@ -138,7 +138,7 @@ impl Filling {
     /// Warns when a list becomes nearly full.
     pub fn watch(&mut self, enforcer: &Enforcer) {
         for family in IpFamily::ALL {
-            let capacity = u64::from(enforcer.datapath().list_capacity(family));
+            let capacity = u64::from(enforcer.datapath().lists.capacity(family));
             let limit = capacity * NEARLY_FULL / 100;
             let held = match enforcer.len() {
                 all if all < limit => all,

@@ -14,7 +14,7 @@ use crate::{
         persistence::store::Store,
     },
     cpus,
-    datapath::{Kernel, read_held},
+    datapath::{self, Opened, read_held},
     loader::{Loader, MapPlan, Pinned, Sizes},
 };
 
@@ -23,7 +23,7 @@ pub fn open_kernel(
     config: &Config,
     store: &Store,
     mut loader: Box<dyn Loader>,
-) -> anyhow::Result<Kernel> {
+) -> anyhow::Result<Opened> {
     syncookies::require(config).map_err(|refused| {
         let hint = refused.hint.clone().unwrap_or_default();
         anyhow!("{}; {hint}", refused.in_full())
@@ -32,7 +32,7 @@ pub fn open_kernel(
     let table = held.table.as_ref().map(read_held).transpose()?;
     let sizes = sizes(config, store, table.as_ref(), held.logs)?;
     let plan = plan(config, beside_programs(sizes, config, &held))?;
-    Kernel::open(loader, &held, &plan, &config.interfaces)
+    datapath::open(loader, &held, &plan, &config.interfaces)
 }
 
 /// Makes records and logs at least as long as those of running programs. These programs are

@@ -32,7 +32,7 @@ impl PrefixFilterCounts {
         &mut self,
         coming: &[Prefix],
         held: &BTreeMap<Prefix, ListEntry>,
-        datapath: &mut dyn ListTables,
+        lists: &mut ListTables,
     ) {
         let mut counts = HashMap::<_, usize>::new();
         for (family, level) in coming.iter().filter_map(|prefix| narrower(*prefix)) {
@@ -44,43 +44,43 @@ impl PrefixFilterCounts {
                 let held_before = self.prefixes.get(&key).copied().unwrap_or_default();
                 let count = counts.get(&key).copied().unwrap_or_default();
                 let width = level.width_for(held_before + count);
-                if width > widths(family, datapath).of(level) {
-                    self.widen(family, level, width, held.keys(), datapath);
+                if width > widths(family, lists).of(level) {
+                    self.widen(family, level, width, held.keys(), lists);
                 }
             }
         }
     }
 
     /// Returns whether packets look the prefix up.
-    pub fn admit(prefix: Prefix, datapath: &dyn ListTables) -> bool {
+    pub fn admit(prefix: Prefix, lists: &ListTables) -> bool {
         let family = IpFamily::of(prefix.address());
         let mut admit = true;
-        marks(prefix, widths(family, datapath), |index, mark| {
-            admit &= datapath.filter_word(family, index) & mark == mark;
+        marks(prefix, widths(family, lists), |index, mark| {
+            admit &= lists.filter_word(family, index) & mark == mark;
         });
         admit
     }
 
     /// Sets the bits of a new prefix.
-    pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
+    pub fn add(&mut self, prefix: Prefix, lists: &mut ListTables) {
         let family = IpFamily::of(prefix.address());
         self.count(prefix);
-        marks(prefix, widths(family, datapath), |index, mark| {
-            let word = datapath.filter_word(family, index);
+        marks(prefix, widths(family, lists), |index, mark| {
+            let word = lists.filter_word(family, index);
             if word | mark != word {
-                datapath.set_filter_word(family, index, word | mark);
+                lists.set_filter_word(family, index, word | mark);
             }
             self.note_others(family, index, word & mark);
         });
     }
 
     /// Clears the bits that no prefix needs after one was removed.
-    pub fn remove(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
+    pub fn remove(&mut self, prefix: Prefix, lists: &mut ListTables) {
         let family = IpFamily::of(prefix.address());
         if let Some((family, level)) = narrower(prefix) {
             *self.prefixes.entry((family, level.number())).or_default() -= 1;
         }
-        marks(prefix, widths(family, datapath), |index, mark| {
+        marks(prefix, widths(family, lists), |index, mark| {
             let mut unneeded = mark;
             for bit in bits(mark) {
                 let key = (family, index, bit);
@@ -93,25 +93,22 @@ impl PrefixFilterCounts {
                 }
             }
             if unneeded != 0 {
-                let word = datapath.filter_word(family, index);
-                datapath.set_filter_word(family, index, word & !unneeded);
+                let word = lists.filter_word(family, index);
+                lists.set_filter_word(family, index, word & !unneeded);
             }
         });
     }
 
     /// Recounts the needs of all prefixes, repairs the words, and returns how many of those in use
     /// were wrong. Each word gets all its bits in one store, so no packet misses a prefix.
-    pub fn restore(
-        held: &BTreeMap<Prefix, ListEntry>,
-        datapath: &mut dyn ListTables,
-    ) -> (Self, usize) {
+    pub fn restore(held: &BTreeMap<Prefix, ListEntry>, lists: &mut ListTables) -> (Self, usize) {
         let mut counts = Self::default();
         let mut wrong = 0;
         for prefix in held.keys() {
             counts.count(*prefix);
         }
         for family in IpFamily::ALL {
-            let before = widths(family, datapath);
+            let before = widths(family, lists);
             let widths = counts.widths_for(family, before);
             let of_family = held
                 .keys()
@@ -119,8 +116,8 @@ impl PrefixFilterCounts {
             let wanted = counts.words_for(family, widths, of_family);
             for (indices, words) in wanted.0 {
                 for (index, word) in indices.zip(words) {
-                    if datapath.filter_word(family, index) != word {
-                        datapath.set_filter_word(family, index, word);
+                    if lists.filter_word(family, index) != word {
+                        lists.set_filter_word(family, index, word);
                         wrong += usize::from(widths == before);
                     }
                 }
@@ -154,27 +151,27 @@ impl PrefixFilterCounts {
         level: Level,
         width: u8,
         held: impl Iterator<Item = &'a Prefix>,
-        datapath: &mut dyn ListTables,
+        lists: &mut ListTables,
     ) {
-        let before = widths(family, datapath);
+        let before = widths(family, lists);
         let old = level.words_of(before.of(level));
         self.others
             .retain(|(of, index, _), _| *of != family || !old.contains(index));
         let new = level.words_of(width);
         for index in new.clone() {
-            datapath.set_filter_word(family, index, 0);
+            lists.set_filter_word(family, index, 0);
         }
         let after = before.with(level, width);
         for prefix in held.filter(|prefix| IpFamily::of(prefix.address()) == family) {
             marks(*prefix, after, |index, mark| {
                 if new.contains(&index) {
-                    let word = datapath.filter_word(family, index);
-                    datapath.set_filter_word(family, index, word | mark);
+                    let word = lists.filter_word(family, index);
+                    lists.set_filter_word(family, index, word | mark);
                     self.note_others(family, index, word & mark);
                 }
             });
         }
-        datapath.set_filter_word(family, WIDTHS, after.to_word());
+        lists.set_filter_word(family, WIDTHS, after.to_word());
     }
 
     /// Returns the widths for the counted prefixes: `before`, unless it is too small or much too
@@ -241,8 +238,8 @@ fn narrower(prefix: Prefix) -> Option<(IpFamily, Level)> {
     Some((family, levels(family).narrower(prefix.len())?))
 }
 
-fn widths(family: IpFamily, datapath: &dyn ListTables) -> Widths {
-    Widths::from_word(datapath.filter_word(family, WIDTHS))
+fn widths(family: IpFamily, lists: &ListTables) -> Widths {
+    Widths::from_word(lists.filter_word(family, WIDTHS))
 }
 
 /// Calls `mark` with the bits that a prefix needs, word by word.
@@ -264,13 +261,27 @@ fn bits(mut word: u64) -> impl Iterator<Item = u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
+pub(in crate::control) mod tests {
+    use std::sync::Arc;
+
+    use ratelimit_core::config::SourceConfig;
 
     use super::*;
-    use crate::datapath::{Memory, Shared};
+    use crate::datapath::{Datapath, Memory};
 
     type Filters = BTreeMap<(IpFamily, u32), u64>;
+
+    /// Returns the nonzero words of the filters of both families.
+    pub(in crate::control) fn filter_words(memory: &Memory) -> Filters {
+        let v4 = memory.words("FILTER_V4").unwrap();
+        let v6 = memory.words("FILTER_V6").unwrap();
+        let families = [(IpFamily::V4, v4), (IpFamily::V6, v6)].into_iter();
+        let words = families.flat_map(|(family, words)| {
+            let words = (0..).zip(words).filter(|(_, word)| *word != 0);
+            words.map(move |(index, word)| ((family, index), word))
+        });
+        words.collect()
+    }
 
     const PREFIXES: [&str; 14] = [
         "0.0.0.0/0",
@@ -331,6 +342,7 @@ mod tests {
         filtered.check();
         filtered
             .datapath
+            .lists
             .set_filter_word(IpFamily::V4, 10 << 8 | 1, 0);
         assert_eq!(filtered.restore(), 1);
         filtered.check();
@@ -351,18 +363,18 @@ mod tests {
     }
 
     struct Filtered {
-        memory: Arc<Mutex<Memory>>,
-        datapath: Shared,
+        memory: Arc<Memory>,
+        datapath: Datapath,
         counts: PrefixFilterCounts,
         held: BTreeMap<Prefix, ListEntry>,
     }
 
     impl Filtered {
         fn with(prefixes: &[Prefix]) -> Self {
-            let memory = Arc::new(Mutex::new(Memory::default()));
+            let memory = Memory::new(&SourceConfig::default(), None).unwrap();
             let mut filtered = Self {
                 counts: PrefixFilterCounts::default(),
-                datapath: Shared::from(&memory),
+                datapath: memory.open().unwrap(),
                 memory,
                 held: BTreeMap::new(),
             };
@@ -373,8 +385,8 @@ mod tests {
         fn add(&mut self, prefixes: &[Prefix]) {
             for prefix in prefixes {
                 self.counts
-                    .reserve(&[*prefix], &self.held, &mut self.datapath);
-                self.counts.add(*prefix, &mut self.datapath);
+                    .reserve(&[*prefix], &self.held, &mut self.datapath.lists);
+                self.counts.add(*prefix, &mut self.datapath.lists);
                 self.held.insert(*prefix, ListEntry::default());
             }
         }
@@ -382,7 +394,7 @@ mod tests {
         fn remove(&mut self, prefixes: &[Prefix]) {
             for prefix in prefixes {
                 self.held.remove(prefix);
-                self.counts.remove(*prefix, &mut self.datapath);
+                self.counts.remove(*prefix, &mut self.datapath.lists);
             }
         }
 
@@ -393,21 +405,20 @@ mod tests {
 
         fn restore(&mut self) -> usize {
             let wrong;
-            (self.counts, wrong) = PrefixFilterCounts::restore(&self.held, &mut self.datapath);
+            (self.counts, wrong) =
+                PrefixFilterCounts::restore(&self.held, &mut self.datapath.lists);
             wrong
         }
 
         fn prefix_filters(&self) -> Filters {
-            let all = self.memory.lock().unwrap().prefix_filters.clone();
+            let all = filter_words(&self.memory).into_iter();
             let is_in_use = |(family, index): &(IpFamily, u32)| {
-                let widths = widths(*family, &self.datapath);
+                let widths = widths(*family, &self.datapath.lists);
                 let mut narrower = levels(*family).all_narrower();
                 *index < WIDTHS
                     || narrower.any(|level| level.words_of(widths.of(level)).contains(index))
             };
-            let (in_use, _): (Filters, Filters) =
-                all.into_iter().partition(|(place, _)| is_in_use(place));
-            in_use
+            all.filter(|(place, _)| is_in_use(place)).collect()
         }
 
         /// The words in use have exactly the bits that the prefixes need.
@@ -415,9 +426,13 @@ mod tests {
             let mut words = Filters::new();
             for prefix in self.held.keys() {
                 let family = IpFamily::of(prefix.address());
-                marks(*prefix, widths(family, &self.datapath), |index, mark| {
-                    *words.entry((family, index)).or_default() |= mark;
-                });
+                marks(
+                    *prefix,
+                    widths(family, &self.datapath.lists),
+                    |index, mark| {
+                        *words.entry((family, index)).or_default() |= mark;
+                    },
+                );
             }
             assert_eq!(self.prefix_filters(), words);
         }

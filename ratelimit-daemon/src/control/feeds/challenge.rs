@@ -121,7 +121,7 @@ impl Challenge {
             return;
         };
         let until = clock::after(back_off);
-        if let Err(error) = state.enforcer.datapath_mut().pause_challenge(until) {
+        if let Err(error) = state.enforcer.datapath_mut().challenge.pause(until) {
             warn!(%error, "cannot pause the challenge");
             return;
         }

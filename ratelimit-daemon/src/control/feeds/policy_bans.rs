@@ -90,7 +90,7 @@ impl Feed for PolicyBans {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let datapath = state.enforcer.datapath();
         // Read the count first: a ban in between leads to another look.
-        let counted = datapath.tally()?.results[BanResult::Banned as usize];
+        let counted = datapath.policy_bans.tally()?.results[BanResult::Banned as usize];
         let mut due = Due {
             counted,
             ..Due::default()
@@ -100,7 +100,7 @@ impl Feed for PolicyBans {
             return Ok(Vec::new());
         }
         let mut edits = Vec::new();
-        due.found = datapath.policy_bans()?;
+        due.found = datapath.policy_bans.all()?;
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {

@@ -43,7 +43,7 @@ impl VerifiedSources {
             return;
         }
         let mut count = 0;
-        let answer = datapath.for_each_verified(&mut |_, verified| {
+        let answer = datapath.challenge.for_each_verified(|_, verified| {
             count += u64::from(now < verified.until());
         });
         match answer {

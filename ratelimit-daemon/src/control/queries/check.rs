@@ -85,8 +85,8 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let covering = covering::covering(state, (address, interface), verdict);
     let named = levels::policy_of(state, interface, address);
     let datapath = state.enforcer.datapath();
-    let refusals = datapath.sources().refusals(source.address())?;
-    let strikes = datapath.strikes(source.address())?;
+    let refusals = datapath.sources.refusals(source.address())?;
+    let strikes = datapath.sources.strikes(source.address())?;
     let limits = match named {
         Some((_, named)) => levels::limit_states(state, &shares, source, named, now)?,
         None => Vec::new(),
@@ -187,7 +187,7 @@ fn next(links: &Links, interface: Option<&str>) -> BTreeMap<String, String> {
 /// Returns the ban of a source that only the kernel knows.
 fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
     let datapath = state.enforcer.datapath();
-    let found = datapath.policy_ban(source.address()).ok().flatten()?;
+    let found = datapath.policy_bans.get(source.address()).ok().flatten()?;
     let row = EntryRow {
         until: Instant::from_nanos(found.until_ns),
         ..Sentence::new(state, source, &found).row()

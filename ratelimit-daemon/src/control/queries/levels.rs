@@ -168,7 +168,7 @@ pub(super) fn wider(
 
 /// Returns how many packets the shared limits of a policy refused, if that is still recorded.
 fn refused(state: &State, shared_by: IpAddr, policy: &Policy) -> datapath::Result<Option<u64>> {
-    let tables = state.enforcer.datapath().sources();
+    let tables = &state.enforcer.datapath().sources;
     let refusals = tables.shared_refusals(shared_by, policy.scope())?;
     Ok(refusals.map(|refusals| refusals.packets))
 }
@@ -196,10 +196,10 @@ fn limits_of_node(
     node: &Named,
     now: Instant,
 ) -> datapath::Result<Vec<LimitState>> {
-    let tables = state.enforcer.datapath().sources();
+    let tables = &state.enforcer.datapath().sources;
     let limits = node.parts().map(|part| {
         let key = node_key(part.policy.scope());
-        let kept = SourceState::total(&*tables, part)?.leased(shares.leased.get(&key));
+        let kept = SourceState::total(tables, part)?.leased(shares.leased.get(&key));
         Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
@@ -248,8 +248,8 @@ fn received(
     part: Part<'_>,
     now: Instant,
 ) -> datapath::Result<WiderLimits> {
-    let tables = state.enforcer.datapath().sources();
-    let kept = SourceState::total(&*tables, part)?;
+    let tables = &state.enforcer.datapath().sources;
+    let kept = SourceState::total(tables, part)?;
     Ok(WiderLimits {
         destination: Some(destination),
         observe: part.policy.observe(),
@@ -274,7 +274,7 @@ fn limits_of_destination(
     named: &Named,
     now: Instant,
 ) -> datapath::Result<Vec<WiderLimits>> {
-    let tables = state.enforcer.datapath().sources();
+    let tables = &state.enforcer.datapath().sources;
     let parts = named.parts().enumerate();
     let parts = parts.filter(|(_, part)| !part.limits.is_empty());
     let reported = parts.map(|(index, part)| {
@@ -284,7 +284,7 @@ fn limits_of_destination(
                 ..received(state, destination, part, now)?
             });
         }
-        let kept = SourceState::of(&*tables, source.address(), part, now)?;
+        let kept = SourceState::of(tables, source.address(), part, now)?;
         Ok(WiderLimits {
             prefix: Some(source),
             destination: Some(destination),
@@ -305,10 +305,10 @@ pub(super) fn limit_states(
     named: &Named,
     now: Instant,
 ) -> datapath::Result<Vec<LimitState>> {
-    let tables = state.enforcer.datapath().sources();
+    let tables = &state.enforcer.datapath().sources;
     let limits = named.parts().map(|part| {
         let key = log_key(source.address(), part.policy.scope());
-        let kept = SourceState::of(&*tables, source.address(), part, now)?;
+        let kept = SourceState::of(tables, source.address(), part, now)?;
         let kept = kept.leased(shares.leased.get(&key));
         Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });

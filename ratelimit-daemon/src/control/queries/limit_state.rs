@@ -21,7 +21,7 @@ use crate::{
 /// each sliding log.
 pub struct SourceState<'a> {
     /// The tables with the rings.
-    pub tables: &'a dyn SourceTables,
+    pub tables: &'a SourceTables,
     /// The source, cut to the configured prefix.
     pub source: IpAddr,
     pub part: Part<'a>,
@@ -33,7 +33,7 @@ pub struct SourceState<'a> {
 impl<'a> SourceState<'a> {
     /// Reads the state of a source.
     pub fn of(
-        tables: &'a dyn SourceTables,
+        tables: &'a SourceTables,
         source: IpAddr,
         part: Part<'a>,
         now: Instant,
@@ -50,7 +50,7 @@ impl<'a> SourceState<'a> {
 
     /// Reads the total of all sources, for limits of the node or of a destination. They have no
     /// sliding logs.
-    pub fn total(tables: &'a dyn SourceTables, part: Part<'a>) -> datapath::Result<Self> {
+    pub fn total(tables: &'a SourceTables, part: Part<'a>) -> datapath::Result<Self> {
         Ok(Self {
             tables,
             source: Ipv4Addr::UNSPECIFIED.into(),

@@ -126,7 +126,7 @@ pub(crate) fn metrics_snapshot(
             .map(|(name, counter)| (name.to_owned(), counter))
             .collect(),
         totals: controller.state.enforcer.datapath().totals()?,
-        tally: controller.state.enforcer.datapath().tally()?,
+        tally: controller.state.enforcer.datapath().policy_bans.tally()?,
         policy_bans: controller.feeds.policy_bans.clone(),
         attacks: controller.feeds.attacks.found.clone(),
         limited: controller.feeds.attacks.limited.clone(),

@@ -81,7 +81,7 @@ pub(super) fn preview(
         rules,
         enforcer,
         leased: leased.iter().collect(),
-        tables: &*enforcer.datapath().sources(),
+        tables: &enforcer.datapath().sources,
         source,
         way,
         asked,
@@ -148,7 +148,7 @@ struct Preview<'a> {
     enforcer: &'a Enforcer,
     /// The leases. The index of a lease here is added to the number of policies.
     leased: Vec<(&'a LogKey, &'a Policy)>,
-    tables: &'a dyn SourceTables,
+    tables: &'a SourceTables,
     source: &'a SourceConfig,
     way: Way,
     asked: Asked,
@@ -259,7 +259,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
 
     fn policy_ban(&self, source: &A) -> Option<PolicyBan> {
         let datapath = self.enforcer.datapath();
-        datapath.policy_ban(source.to_std()).ok().flatten()
+        datapath.policy_bans.get(source.to_std()).ok().flatten()
     }
 
     fn count_refusal(&self, _: &A, _: Instant) {}
@@ -324,7 +324,7 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
 
     fn paused_until(&self) -> Instant {
         let datapath = self.enforcer.datapath();
-        datapath.challenge_paused_until().unwrap_or_default()
+        datapath.challenge.paused_until().unwrap_or_default()
     }
 
     /// The sequence number of the preview's packet is 0, which proves nothing.
@@ -333,13 +333,13 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
     }
 
     fn until(&self, asked: challenge::Asked) -> Instant {
-        let taken = self.enforcer.datapath().challenge_taken();
+        let taken = self.enforcer.datapath().challenge.taken();
         Instant::from_nanos(taken.unwrap_or_default().of(asked).until_ns)
     }
 
     fn verified(&self, source: &A) -> Option<Verified> {
         let datapath = self.enforcer.datapath();
-        datapath.verified(source.to_std()).ok().flatten()
+        datapath.challenge.verified(source.to_std()).ok().flatten()
     }
 }
 
@@ -369,7 +369,7 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         let record = self.tables.record(address, policy, self.now);
         let record = record.ok().flatten();
         // A `compact` table answers for every source.
-        let is_table = self.enforcer.datapath().table_sets().is_some();
+        let is_table = self.enforcer.datapath().sources.table_sets().is_some();
         Some(ReadOnly {
             is_known: record.is_some() && !is_table,
             record: record.unwrap_or_default(),
@@ -384,7 +384,7 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
 
     /// The unspent shares of all CPUs count as used.
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
-        let taken = self.enforcer.datapath().new_sources_taken();
+        let taken = self.enforcer.datapath().policies.new_sources_taken();
         let mut record = Record::default();
         record.words[0] = taken.unwrap_or_default()[newcomer as usize];
         let taken = ReadOnly {
@@ -403,7 +403,7 @@ struct ReadOnly<'a> {
     /// Whether the source has state.
     is_known: bool,
     record: Record,
-    tables: &'a dyn SourceTables,
+    tables: &'a SourceTables,
     /// The source and the scope of its sliding logs.
     logs: Option<(IpAddr, u32)>,
 }

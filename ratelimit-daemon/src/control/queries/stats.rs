@@ -43,7 +43,7 @@ pub fn refused_by_node(state: &State, interface: Option<&str>) -> datapath::Resu
 }
 
 pub(crate) fn counters(state: &State) -> datapath::Result<Vec<(String, CounterRow)>> {
-    let slots = state.enforcer.datapath().slots();
+    let slots = state.enforcer.datapath().programs.slots();
     let name = |slot: u32| {
         let found = slots.iter().find(|(own, _)| *own == slot);
         found.map_or_else(String::new, |(_, name)| name.clone())

@@ -191,7 +191,7 @@ fn aggregate_lengths(state: &State) -> Vec<String> {
 }
 
 pub(super) fn is_compact(state: &State) -> bool {
-    state.enforcer.datapath().table_sets().is_some()
+    state.enforcer.datapath().sources.table_sets().is_some()
 }
 
 fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {

@@ -51,7 +51,7 @@ async fn find(
     controller: &Handle,
     count: usize,
 ) -> Result<datapath::Result<Vec<TopSource>>, Unanswered> {
-    let read = controller.scan(move |scanner| WhoWasRefused::read(&*scanner.tables, count));
+    let read = controller.scan(move |scanner| WhoWasRefused::read(&scanner.tables, count));
     let mut refused = match read.await? {
         Ok(refused) => refused,
         Err(error) => return Ok(Err(error)),
@@ -67,7 +67,7 @@ async fn find(
     };
     let before = Arc::clone(&view.policies);
     let scan =
-        controller.scan(move |scanner| busiest::busiest(&*scanner.tables, &view, &refused, count));
+        controller.scan(move |scanner| busiest::busiest(&scanner.tables, &view, &refused, count));
     let mut busiest = scan.await?;
     let after = controller.ask(Controller::policies).await?;
     if let Ok(busiest) = &mut busiest

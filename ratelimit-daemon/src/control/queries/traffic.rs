@@ -50,7 +50,7 @@ pub fn traffic_sample(
 
 fn counted(state: &State) -> datapath::Result<Counters> {
     let mut counted = Counters::default();
-    for (_, interface) in state.enforcer.datapath().slots() {
+    for (_, interface) in state.enforcer.datapath().programs.slots() {
         counted.interfaces.entry(interface).or_default();
     }
     for (interface, row) in counters(state)? {

@@ -50,7 +50,7 @@ pub async fn scan(
 ) -> Result<(Option<Scanned>, Duration), Unanswered> {
     let scan = controller.scan(move |scanner| {
         let begun = clock::monotonic();
-        let least = many.least(&*scanner.tables, clock::now());
+        let least = many.least(&scanner.tables, clock::now());
         let least = least.inspect_err(|error| {
             let error = error.to_string();
             debug!(error, "cannot read the remaining quotas");
@@ -93,7 +93,7 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
 
 impl Many {
     /// Returns the minimum remaining capacity of each limit.
-    fn least(&self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<Sums> {
+    fn least(&self, tables: &SourceTables, now: Instant) -> datapath::Result<Sums> {
         let mut least = Least {
             many: self,
             parts: self.view.policies.parts(),
@@ -104,7 +104,7 @@ impl Many {
         if tables.is_compact() {
             least.read_slots(tables, now)?;
         } else {
-            tables.for_each_source(&mut |row| {
+            tables.for_each_source(|row| {
                 for (index, word) in row.record.words.into_iter().enumerate() {
                     least.note(row.source, (row.scope, index), |algorithm| {
                         let has_word = !matches!(algorithm, Algorithm::SlidingLog(_));
@@ -196,7 +196,7 @@ impl<'a> Least<'a> {
         }
     }
 
-    fn read_slots(&mut self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<()> {
+    fn read_slots(&mut self, tables: &SourceTables, now: Instant) -> datapath::Result<()> {
         for (scope, (name, role, part)) in self.parts.clone() {
             let mut groups = self.many.groups.iter();
             let is_wanted = groups.any(|group| match &group.watched {
@@ -207,7 +207,7 @@ impl<'a> Least<'a> {
                 continue;
             }
             for (index, limit) in part.policy.limits().enumerate() {
-                tables.for_each_slot(limit.region(), &mut |row| {
+                tables.for_each_slot(limit.region(), |row| {
                     let source = tables.source_of_tag(row.family, row.tag);
                     self.note(source, (scope, index), |algorithm| {
                         Some(algorithm.used(row.word, now))
@@ -218,9 +218,9 @@ impl<'a> Least<'a> {
         Ok(())
     }
 
-    fn read_logs(&mut self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<()> {
+    fn read_logs(&mut self, tables: &SourceTables, now: Instant) -> datapath::Result<()> {
         to_the_end(|place| {
-            tables.some_logs(place, &mut |row| {
+            tables.some_logs(place, |row| {
                 let ring = ReadOnlyRing(row.words);
                 let index = row.limit as usize;
                 self.note(row.source, (row.scope, index), |algorithm| {

@@ -30,7 +30,7 @@ const COUNT_LASTS: Duration = Duration::from_secs(10);
 
 /// The tables, and the memory of the scans.
 pub struct Scanner {
-    pub(crate) tables: Arc<dyn SourceTables>,
+    pub(crate) tables: Arc<SourceTables>,
     /// The last count of sources.
     counted: Option<(Instant, Sources)>,
     evictions: [Evictions; 2],
@@ -52,7 +52,7 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Scanner) + Send>;
 
 impl Scanner {
     /// Returns a scanner that starts from the beginning.
-    pub fn new(tables: Arc<dyn SourceTables>) -> Self {
+    pub fn new(tables: Arc<SourceTables>) -> Self {
         Self {
             tables,
             counted: None,

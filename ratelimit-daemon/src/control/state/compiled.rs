@@ -74,7 +74,7 @@ impl Compiled {
         enforcer: &Enforcer,
     ) -> Result<(), CompileError> {
         let held = CurrentTables {
-            sets: enforcer.datapath().table_sets(),
+            sets: enforcer.datapath().sources.table_sets(),
             moving: std::mem::take(&mut self.unsettled.small),
             ..held_by(enforcer)
         };

@@ -56,7 +56,7 @@ fn require_shareable(state: &State, limits: &[LimitSpec]) -> Result<(), Refused>
 
 /// Refuses sliding logs that are longer than those that room was made for.
 fn require_room(state: &State, times: u32) -> Result<(), Refused> {
-    let size = state.enforcer.datapath().log_size();
+    let size = state.enforcer.datapath().sources.log_size();
     if times <= size.times {
         return Ok(());
     }

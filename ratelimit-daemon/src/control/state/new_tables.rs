@@ -14,13 +14,14 @@ impl State {
         };
         let times = ratelimit_core::intent::log_times(config);
         !config.source.has_tables_of(&self.intent.config.source)
-            || times > self.enforcer.datapath().log_size().times
+            || times > self.enforcer.datapath().sources.log_size().times
     }
 
     /// Returns whether a policy has more limits than a record has words.
     pub(super) fn needs_longer_records(&self) -> bool {
         let datapath = self.enforcer.datapath();
-        datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
+        datapath.sources.table_sets().is_none()
+            && self.intent.record_words() > datapath.sources.record_words()
     }
 
     /// Creates tables for the configuration, after adding its features to the running programs:
@@ -38,7 +39,7 @@ impl State {
         // Records shrink only at a start, because the database does not have the current change
         // yet.
         let datapath = self.enforcer.datapath();
-        let (words, logs) = (datapath.record_words(), datapath.log_size());
+        let (words, logs) = (datapath.sources.record_words(), datapath.sources.log_size());
         sizes.words = words.max(sizes.words).max(self.intent.record_words());
         // Longer records need another program before the rules change, and it needs their logs.
         if sizes.words > words && logs.times > sizes.logs.times {
@@ -51,8 +52,8 @@ impl State {
     /// until they are replaced.
     pub(in crate::control) fn shorten_records(&mut self) -> anyhow::Result<()> {
         let datapath = self.enforcer.datapath();
-        let (words, logs) = (datapath.record_words(), datapath.log_size());
-        let sets = datapath.table_sets();
+        let (words, logs) = (datapath.sources.record_words(), datapath.sources.log_size());
+        let sets = datapath.sources.table_sets();
         // A table of another size would start empty.
         let sizes = Sizes {
             sets,
@@ -69,9 +70,9 @@ impl State {
         let mut policies = held.policies.clone();
         policies.extend(&held.retired);
         let datapath = self.enforcer.datapath();
-        let sets = datapath.table_sets();
+        let sets = datapath.sources.table_sets();
         let held = sets.map(|sets| ExistingTable { sets, policies });
-        let logs = Some(datapath.log_size());
+        let logs = Some(datapath.sources.log_size());
         map_plan::sizes(&self.intent.config, &self.kept.store, held.as_ref(), logs)
     }
 

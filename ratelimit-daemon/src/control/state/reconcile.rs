@@ -80,7 +80,7 @@ impl Comparisons {
         }
         let has_ended = matches!(self.turn, Turn::End);
         if has_ended {
-            state.enforcer.datapath_mut().release();
+            state.enforcer.datapath_mut().lists.release();
         }
         !has_ended
     }

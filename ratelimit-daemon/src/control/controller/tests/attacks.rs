@@ -2,16 +2,15 @@
 
 use ratelimit_common::{
     Evidence, Policy,
-    challenge::{On, Verified, When},
+    challenge::{self, On, Verified, When},
 };
 use ratelimit_core::{
     api::What,
-    atomic_ring::AtomicRing,
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
 
 use super::*;
-use crate::{datapath::Write, protected::Why};
+use crate::protected::Why;
 
 #[test]
 fn an_attack_is_reported_while_it_continues_and_counted() {
@@ -89,20 +88,18 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 lab.bans().len() + lab.status().limited
             };
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
-            {
-                let mut memory = lab.memory();
-                // The challenge of the other kind does not affect these sources.
-                memory.challenge_taken.on[usize::from(kind == Kind::UdpFlood)].until_ns =
-                    later.as_nanos();
-                let verified = Verified::here(later);
-                memory.verified = [
-                    ("192.0.2.1", verified),
-                    ("2001:db8::", verified),
-                    // A forger may have caused the reset of a live host.
-                    ("192.0.2.2", verified.by_reset()),
-                ]
-                .map(|(source, verified)| (source.parse().unwrap(), verified))
-                .into();
+            // The challenge of the other kind does not affect these sources.
+            let mut taken = challenge::Taken::default();
+            taken.on[usize::from(kind == Kind::UdpFlood)].until_ns = later.as_nanos();
+            set(&lab.memory, "CHALLENGE_TAKEN", 0, taken);
+            let verified = Verified::here(later);
+            for (source, verified) in [
+                ("192.0.2.1", verified),
+                ("2001:db8::", verified),
+                // A forger may have caused the reset of a live host.
+                ("192.0.2.2", verified.by_reset()),
+            ] {
+                verified::verify(&lab, source, verified);
             }
             let forged = ["192.0.2.2", "198.51.100.7"];
             let is_proof = kind != Kind::HeavyHitter;
@@ -112,7 +109,8 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
             // While the challenge is off, no source can be verified.
-            lab.memory().challenge_taken.on = [On::default(); 2];
+            taken.on = [On::default(); 2];
+            set(&lab.memory, "CHALLENGE_TAKEN", 0, taken);
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");
         }
@@ -212,9 +210,9 @@ fn in_a_dry_run_nothing_is_banned_or_limited() {
 #[test]
 fn the_kernel_samples_while_something_is_looked_for() {
     let mut lab = Lab::new(config());
-    assert!(!lab.memory().settings.has_samples());
+    assert!(!lab.settings().has_samples());
     lab.restart_with(answering(Answer::Observe));
-    assert!(lab.memory().settings.has_samples());
+    assert!(lab.settings().has_samples());
 }
 
 #[test]
@@ -385,13 +383,13 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         lab.blame(&["192.0.2.1", "198.51.100.0/24"]);
         let beside = lab.check_beside(&before);
         config.default_policy.limits[0] = limit(9);
-        lab.memory().writes.clear();
+        lab.switches().writes.clear();
         lab.replace(config.clone()).unwrap();
         assert_eq!(lab.policy_amount("192.0.2.1"), 9);
         assert_eq!(lab.check_beside(&before), beside);
         lab.restart_with(config);
         assert_eq!(lab.check_beside(&before), beside);
-        let writes = &lab.memory().writes;
+        let writes = lab.writes();
         let is_of_region =
             |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
         assert!(!writes.iter().any(is_of_region), "{writes:?}");
@@ -444,7 +442,7 @@ impl Lab {
         let further = ["192.0.2.1", "198.51.100.9"].map(|address| {
             let own = self.policy_of(address);
             assert_eq!(state(&own), state(policy), "{address}");
-            self.memory().policies[&own.further().unwrap()]
+            self.tables().policies.get(own.further().unwrap()).unwrap()
         });
         assert_eq!(further[0], further[1]);
         assert_ne!(further[0].scope(), policy.scope());
@@ -454,10 +452,9 @@ impl Lab {
 
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
     fn take_ban(&self, evidence: Evidence) -> bool {
-        let memory = self.memory();
-        let slots = AtomicRing(&memory.ban_rings[evidence as usize]);
-        let budget = memory.ban_budgets.of(evidence);
-        budget.take(&slots, clock::now())
+        let bans = &self.tables().policy_bans;
+        let budgets = bans.budgets().unwrap();
+        bans.take(budgets, evidence, clock::now()).unwrap()
     }
 }
 

@@ -154,7 +154,7 @@ fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_continues_also_after_a_
             6,
             "{amount}"
         );
-        let policies = lab.memory().policies.clone();
+        let policies = lab.policies();
         let with_clock = policies.values().filter(|policy| policy.has_clock());
         assert_eq!(with_clock.count(), 1);
     }
@@ -168,24 +168,24 @@ fn a_clock_continues_from_the_policy_that_packets_are_judged_by() {
     config.default_policy.limits = vec![spec(1_000_000)];
     let mut lab = Lab::new(config.clone());
     let judging = lab.policy_index("8.8.8.8");
-    let mut memory = lab.memory();
-    let left = memory.policies[&judging];
+    let left = lab.policies()[&judging];
     let algorithm = left.limit(0).unwrap().algorithm();
     let word = algorithm.step(0, clock::now(), 500_000).unwrap();
     let fast = spec(1_000_000_000);
     let unnamed = Policy::new(&[fast.compile()], left.scope(), false).unwrap();
     let unnamed = unnamed.after(Some(&left), Instant::from_nanos(5));
-    memory.policies.insert(1_000, unnamed);
-    memory.policies.insert(1_001, policy_of_another_scope());
-    drop(memory);
+    let other = policy_of_another_scope();
+    for (index, policy) in [(1_000, unnamed), (1_001, other)] {
+        lab.tables_mut().set_policy(index, &policy).unwrap();
+    }
     config.default_policy.limits = vec![fast];
     lab.config = config;
     lab.start_again();
     // 373 flow in each second.
     let used = bucket(&lab, "8.8.8.8").used(word, clock::now());
     assert!((400_000..=500_000).contains(&used), "{used}");
-    let memory = lab.memory();
-    let policies = memory.policies.values();
+    let policies = lab.policies();
+    let policies = policies.values();
     assert_eq!(policies.filter(|it| it.scope() == left.scope()).count(), 1);
 }
 

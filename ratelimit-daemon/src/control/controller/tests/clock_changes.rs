@@ -5,7 +5,6 @@ use ratelimit_common::{Policy, Settings};
 use ratelimit_core::api::KernelClock;
 
 use super::*;
-use crate::datapath::Write;
 
 #[test]
 fn the_clock_follows_the_limits() {
@@ -28,8 +27,7 @@ fn the_clock_follows_the_limits() {
 #[test]
 fn a_change_that_does_not_fit_leaves_the_clock_as_it_was() {
     let mut lab = Lab::new(slow());
-    let full = lab.entries().len();
-    lab.memory().entries_max = full;
+    lab.leave_room(0);
     lab.set_limit(Some("192.0.2.0/24"), tiny_bucket())
         .unwrap_err();
     assert_eq!(lab.clock(), KernelClock::Coarse);
@@ -76,7 +74,7 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
 impl Lab {
     /// The clock in the datapath, which is the one that is reported.
     fn clock(&self) -> KernelClock {
-        let is_coarse = self.memory().settings.coarse_clock();
+        let is_coarse = self.settings().coarse_clock();
         let reported = self.status().clock.clock;
         assert_eq!(reported == KernelClock::Coarse, is_coarse);
         reported
@@ -88,8 +86,8 @@ impl Lab {
         let mut entries: BTreeMap<Prefix, EntryByGeneration> = BTreeMap::new();
         let mut settings = Settings::default();
         let mut coarse_steps = 0;
-        for write in &self.memory().writes {
-            match write {
+        for write in self.writes() {
+            match &write {
                 Write::Policy(index, policy) => {
                     policies.insert(*index, **policy);
                 }

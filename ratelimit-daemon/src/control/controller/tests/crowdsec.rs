@@ -55,15 +55,14 @@ fn a_prefix_that_takes_force_is_not_banned_and_counted() {
 fn decisions_that_do_not_fit_are_not_in_force_and_the_status_says_why() {
     let mut lab = followed();
     lab.ban(&["192.0.2.1"], None).unwrap();
-    let held = lab.entries().len();
-    lab.memory().entries_max = held;
+    lab.leave_room(0);
     let decisions = [("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))];
     assert!(!lab.take(&decisions, true));
     let link = lab.link();
     assert!(link.error.unwrap().contains("is full"));
     assert_eq!((link.connected, link.bans), (Some(true), 0));
     assert_eq!(lab.banned(), ["192.0.2.1"]);
-    lab.memory().entries_max = 0;
+    lab.make_room();
     assert!(lab.take(&decisions, true));
     assert_eq!((lab.link().error, lab.link().bans), (None, 2));
 }

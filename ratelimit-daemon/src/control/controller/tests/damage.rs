@@ -69,10 +69,7 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         }
         // The port of the metrics is taken, or memory is short.
         drop(Store::open(state.path()).unwrap());
-        let memory = Memory {
-            entries: in_both(&files.held),
-            ..Memory::default()
-        };
+        let memory = holding(&files.held);
         let mut lab = Lab::over(memory, state, config(), Protected::default());
         assert_eq!(listed(&lab.entries()), listed(&files.held));
         let aside = lab.status().database.aside;
@@ -150,7 +147,8 @@ impl Files {
     }
 
     fn write(closed: bool) -> Self {
-        let mut lab = Lab::over(Memory::default(), small(), config(), Protected::default());
+        let memory = Memory::new(&config().source, None).unwrap();
+        let mut lab = Lab::over(memory, small(), config(), Protected::default());
         lab.ban(&["192.0.2.1", "10.0.0.0/8", "2001:db8::/32"], Some(7200.0))
             .unwrap();
         lab.ban(&["10.1.2.3"], None).unwrap();
@@ -272,11 +270,7 @@ impl Files {
         for (name, bytes) in files {
             fs::write(state.path().join(name), bytes).unwrap();
         }
-        let memory = Memory {
-            entries: in_both(held),
-            ..Memory::default()
-        };
-        Lab::over(memory, state, config(), Protected::default())
+        Lab::over(holding(held), state, config(), Protected::default())
     }
 }
 
@@ -336,9 +330,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn in_both(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, EntryByGeneration> {
+/// Tables with these entries.
+fn holding(entries: &BTreeMap<Prefix, ListEntry>) -> Arc<Memory> {
+    let memory = Memory::new(&config().source, None).unwrap();
     let entries = entries.iter();
-    entries
-        .map(|(prefix, entry)| (*prefix, EntryByGeneration::both(*entry)))
-        .collect()
+    let entries = entries.map(|(prefix, entry)| (*prefix, EntryByGeneration::both(*entry)));
+    let mut tables = memory.open().unwrap();
+    tables.lists.set(&entries.collect::<Vec<_>>()).unwrap();
+    memory
 }

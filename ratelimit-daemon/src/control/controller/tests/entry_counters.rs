@@ -14,7 +14,7 @@ fn a_change_that_fails_leaves_what_was_counted() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.meet("192.0.2.1", 7);
     let slots = lab.owned();
-    lab.memory().entries_max = lab.entries().len();
+    lab.leave_room(0);
     assert!(lab.ban(&["192.0.2.2"], None).is_err());
     assert_eq!(lab.owned(), slots, "who did not come has no slot");
     assert_eq!(lab.packets_of("192.0.2.1"), Some(7));
@@ -29,8 +29,9 @@ fn a_slot_is_empty_when_somebody_gets_it() {
         packets: 9,
         bytes: 540,
     };
-    let all = (0..=u16::MAX).map(|slot| (slot, dirt)).collect();
-    lab.memory().entry_counters = all;
+    for slot in 0..=u16::MAX {
+        lab.tables_mut().counters.set(slot, dirt).unwrap();
+    }
     lab.ban(&["192.0.2.1"], None).unwrap();
     assert_eq!(lab.packets_of("192.0.2.1"), Some(0));
 }
@@ -64,7 +65,7 @@ fn what_nobody_intends_at_a_start_has_no_slot() {
     lab.ban(&["192.0.2.2"], None).unwrap();
     lab.meet("192.0.2.2", 8);
     let before = lab.owned();
-    lab.memory().counter_owners.insert(OTHER, 12_345);
+    lab.tables_mut().counters.set_owner(OTHER, 12_345).unwrap();
     lab.restart();
     assert_eq!((lab.owner_of(OTHER), lab.owned()), (0, before));
     assert_eq!(lab.packets_of("192.0.2.2"), Some(8));
@@ -89,8 +90,10 @@ impl Lab {
     /// Has others own all slots but these.
     fn leave_free(&mut self, free: Range<u16>) {
         let others = (1..=u16::MAX).filter(|slot| !free.contains(slot));
-        let others = others.map(|slot| (slot, slot.into()));
-        self.memory().counter_owners.extend(others);
+        for slot in others {
+            let counters = &mut self.tables_mut().counters;
+            counters.set_owner(slot, slot.into()).unwrap();
+        }
         let state = &mut self.state;
         state.entry_counters = EntryCounters::adopt(state.enforcer.datapath_mut());
     }
@@ -103,7 +106,7 @@ impl Lab {
             packets,
             bytes: 60 * packets,
         };
-        self.memory().entry_counters.insert(slot, count);
+        self.tables_mut().counters.set(slot, count).unwrap();
         slot
     }
 
@@ -114,16 +117,13 @@ impl Lab {
     }
 
     fn owner_of(&self, slot: u16) -> u64 {
-        self.memory().counter_owners[&slot]
+        let owners = self.tables().counters.owners().unwrap();
+        owners.get(&slot).copied().unwrap_or_default()
     }
 
     /// Returns the slots with an owner.
     fn owned(&self) -> Vec<u16> {
-        let memory = self.memory();
-        let owned = memory
-            .counter_owners
-            .iter()
-            .filter(|(_, owner)| **owner != 0);
-        owned.map(|(slot, _)| *slot).collect()
+        let owners = self.tables().counters.owners().unwrap();
+        owners.into_keys().collect()
     }
 }

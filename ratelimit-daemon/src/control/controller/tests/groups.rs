@@ -28,10 +28,9 @@ fn a_change_that_fails_takes_none_of_its_group_along() {
     let mut lab = Lab::new(config());
     lab.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
-    let entries = lab.entries().len();
-    lab.memory().entries_max = entries;
+    lab.leave_room(0);
     lab.ban(&["192.0.2.2"], None).unwrap_err();
-    lab.memory().entries_max = usize::MAX;
+    lab.make_room();
     lab.ban(&["192.0.2.3"], None).unwrap();
     lab.state.end_group();
     lab.restart();

@@ -58,7 +58,7 @@ fn the_youngest_limits_are_inactive_where_there_are_too_many_classes() {
         format!("[policy.p{number}]\nsources = [\"10.{number}.0.0/16\"]\nlimits = [{limits}]\n")
     };
     // After a boot: no class is in the kernel.
-    *lab.memory() = Memory::default();
+    lab.memory.reboot().unwrap();
     lab.start(&format!(
         "{PLAIN}{}",
         (0..4).map(policy).collect::<String>()

@@ -20,7 +20,6 @@ use crate::{
         feeds::Feed,
         lists::{export, files::ListFiles},
     },
-    datapath::Write,
 };
 
 #[test]
@@ -56,15 +55,15 @@ fn a_host_without_protection_is_attached_before_a_file_is_read() {
     let file = state.path().join("drop.txt");
     fs::write(&file, "192.0.2.1\n").unwrap();
     let config = with_file(&file, None);
-    let memory = Arc::new(Mutex::new(Memory::default()));
+    let memory = Memory::new(&config.source, None).unwrap();
     let mut controller = without_lists(&config, &memory, &state, &Protected::default());
     controller.attach();
-    let memory = memory.lock().unwrap();
-    let at = |wanted: fn(&Write) -> bool| memory.writes.iter().position(wanted).unwrap();
+    let writes = writes::meanings(&memory.switches().writes);
+    let at = |wanted: fn(&Write) -> bool| writes.iter().position(wanted).unwrap();
     let attached = at(|write| *write == Write::Attached);
     let banned =
         at(|write| matches!(write, Write::Entry(at, Some(_)) if *at == prefix("192.0.2.1")));
-    assert!(attached < banned, "{:?}", memory.writes);
+    assert!(attached < banned, "{writes:?}");
 }
 
 #[test]
@@ -396,7 +395,7 @@ fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
     fs::write(&old, "192.0.2.1\n198.51.100.0/24\n").unwrap();
     fs::write(&new, "192.0.2.1\n198.51.100.7\n").unwrap();
     let mut lab = Lab::new(with_file(&old, None));
-    lab.memory().writes.clear();
+    lab.switches().writes.clear();
     let mut config = with_file(&new, None);
     let list = config.lists.remove("drop").unwrap();
     config.lists.insert("renamed".to_owned(), list);
@@ -409,7 +408,7 @@ fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
             "list renamed: +2 -0 ~0 =0".to_owned(),
         ]
     );
-    let writes = &lab.memory().writes;
+    let writes = lab.writes();
     let about = writes.iter().filter_map(|write| {
         let Write::Entry(at, entry) = write else {
             return None;
@@ -458,15 +457,15 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
         observe: true,
         ..with_file(&file, None)
     };
-    lab.memory().entries_max = before.0.len() + 1;
+    lab.leave_room(1);
     let refused = lab.replace(next.clone()).unwrap_err();
     assert!(refused.error.contains("is full"), "{refused:?}");
-    let settings = lab.memory().settings;
+    let settings = lab.settings();
     assert_eq!((lab.entries(), lab.state.intent.config.clone()), before);
     assert!(!settings.observe() && lab.controller.lists().is_empty());
-    lab.memory().entries_max = 0;
+    lab.make_room();
     lab.replace(next).unwrap();
-    assert!(lab.is_banned("192.0.2.3") && lab.memory().settings.observe());
+    assert!(lab.is_banned("192.0.2.3") && lab.settings().observe());
     let kept = lab.state.kept.store.lists().unwrap();
     assert_eq!(kept[0].entries().len(), 3, "the database has it too");
 }
@@ -506,13 +505,13 @@ fn a_list_that_the_datapath_has_no_room_for_changes_nothing() {
     let mut lab = Lab::new(config());
     lab.import_list("bad", "192.0.2.1\n");
     let before = lab.entries();
-    lab.memory().entries_max = before.len() + 2;
+    lab.leave_room(2);
     lab.send(
         &request("bad", Action::Ban),
         "192.0.2.2\n192.0.2.3\n192.0.2.4\n",
     )
     .unwrap_err();
-    lab.memory().entries_max = 0;
+    lab.make_room();
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.only_list().entries, 1);
     lab.restart();

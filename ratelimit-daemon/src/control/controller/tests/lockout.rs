@@ -108,16 +108,15 @@ fn a_protected_address_that_could_not_be_exempted_is_exempt_once_the_tables_have
         Requester::List { forced: false },
     )
     .unwrap();
-    let entries = lab.memory().entries.len();
-    lab.memory().entries_max = entries;
+    lab.leave_room(0);
     let mut found = Protected::default();
     found.add(own, Why::Gateway("eth0".into()));
     lab.protect(found);
     lab.tick();
-    assert!(!lab.memory().entries.contains_key(&own));
-    lab.memory().entries_max = 0;
+    assert!(!lab.held().contains_key(&own));
+    lab.make_room();
     lab.tick();
-    assert!(lab.memory().entries.contains_key(&own));
+    assert!(lab.held().contains_key(&own));
     assert_eq!(lab.reconciliation().repaired.sum(), 0);
 }
 

@@ -167,7 +167,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     lab.lose_database();
     assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("198.51.100.0/24"));
     // A machine that was booted again.
-    *lab.memory() = Memory::default();
+    lab.memory.reboot().unwrap();
     lab.lose_database();
     assert!(lab.is_banned("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
     let known = known.into_iter().map(|list| (list.name, list.action));

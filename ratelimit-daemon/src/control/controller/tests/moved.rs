@@ -9,7 +9,6 @@ use super::{
     steps::State,
     *,
 };
-use crate::datapath::Write;
 
 const SOURCES: [&str; 2] = ["8.8.8.8", "203.0.113.1"];
 
@@ -50,11 +49,11 @@ fn a_daemon_that_dies_while_regions_move_leaves_what_was_used() {
 #[test]
 fn a_move_to_a_larger_region_that_fails_is_not_taken_for_one_that_was_made() {
     let mut site = Site::new(&compact());
-    site.lab.memory().settings_left = Some(1);
+    site.lab.switches().writes_left.insert("SETTINGS", 1);
     let mut config = sliding(compact());
     site.lab.replace(config.clone()).unwrap();
     site.follow();
-    site.lab.memory().settings_left = None;
+    site.lab.refuse_settings(false);
     for amount in [7, 9] {
         config.default_policy.limits = vec![limit_by(amount, 1, Algorithm::SlidingWindow)];
         site.lab.replace(config.clone()).unwrap();
@@ -68,7 +67,7 @@ fn a_change_that_fails_leaves_no_region_that_lacks_what_was_used() {
     for failures in 1..4 {
         let mut site = Site::new(&before);
         for (to, refused) in [(&after, false), (&before, true), (&before, false)] {
-            site.lab.memory().settings_refused = refused;
+            site.lab.refuse_settings(refused);
             for _ in 0..if refused { failures } else { 1 } {
                 assert_eq!(site.lab.replace(to.clone()).is_err(), refused);
                 site.follow();

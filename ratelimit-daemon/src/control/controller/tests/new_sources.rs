@@ -4,7 +4,6 @@ use ratelimit_common::{new_sources::Budget, settings::OverBudget};
 use ratelimit_core::new_sources::NewSources;
 
 use super::*;
-use crate::datapath::Write;
 
 #[test]
 fn while_the_settings_ask_for_a_budget_there_is_one() {
@@ -15,21 +14,19 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
     };
     let mut lab = Lab::new(config());
     for new_sources in [Some(budget), None] {
-        let (mut settings, mut switched) = {
-            let mut memory = lab.memory();
-            memory.writes.clear();
-            (memory.settings, memory.switched.clone())
-        };
+        lab.take_writes();
+        let mut settings = lab.settings();
+        let mut switched = lab.tables().switched().unwrap();
         let config = Config {
             new_sources,
             ..lab.state.intent.config.clone()
         };
         lab.replace_checked(config).unwrap();
-        for write in &lab.memory().writes {
+        for write in lab.writes() {
             if let Write::Settings(new) = write {
-                settings = *new;
-            } else if let Write::Switched(new) = write {
-                switched.clone_from(new);
+                settings = new;
+            } else if let Write::Switched(part) = &write {
+                part.apply(&mut switched);
             } else {
                 continue;
             }

@@ -175,10 +175,10 @@ fn it_opens_everything_also_where_that_cannot_be_written_down() {
 fn what_the_kernel_refuses_is_not_told_as_done() {
     let mut lab = Lab::new(config());
     for is_open in [false, true] {
-        lab.memory().settings_refused = true;
+        lab.refuse_settings(true);
         lab.pass_all(!is_open, None).unwrap_err();
         assert_eq!(lab.feeds.pass_all.status().is_some(), is_open);
-        lab.memory().settings_refused = false;
+        lab.refuse_settings(false);
         lab.tick();
         assert_eq!(lab.is_open(), is_open);
         lab.pass_all(true, None).unwrap();
@@ -196,10 +196,10 @@ impl Lab {
     }
 
     fn open_until(&self) -> Instant {
-        self.memory().pass_all_until
+        self.tables().policies.pass_all_until().unwrap()
     }
 
     fn is_open(&self) -> bool {
-        self.memory().settings.pass_all()
+        self.settings().pass_all()
     }
 }

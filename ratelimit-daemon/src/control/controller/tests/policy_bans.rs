@@ -1,6 +1,9 @@
 //! Bans that policies made in the kernel, and what happens to them.
 
-use ratelimit_common::{PolicyBan, policy_ban::BanResult};
+use ratelimit_common::{
+    PolicyBan,
+    policy_ban::{BanResult, Tally},
+};
 use ratelimit_core::ban::{BanSpec, Forgeable};
 
 use super::*;
@@ -14,7 +17,7 @@ fn a_ban_of_a_policy_is_taken_over() {
     lab.ban_now();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
     let bans = lab.listed_bans();
     let ban = &bans[0];
     assert_eq!(ban.origin, Origin::Automatic);
@@ -42,7 +45,7 @@ fn of_a_dry_run_no_ban_is_kept() {
     lab.replace_checked(earnest).unwrap();
     lab.tick();
     assert_eq!(lab.bans(), [], "what was banned just before it ended");
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
     lab.ban_by_policy(SOURCE, clock::now());
     lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)], "it is the first");
@@ -118,10 +121,10 @@ fn a_ban_that_takes_the_place_of_one_that_has_ended_is_not_lost() {
     lab.ban_again_later(SOURCE, now);
     lab.take_missed();
     assert_eq!(lab.bans(), [], "what was read has ended");
-    assert_eq!(lab.memory().policy_bans.len(), 1);
+    assert_eq!(lab.found().len(), 1);
     lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)], "it is the second");
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
     lab.ban_by_policy(SOURCE, now);
     lab.ban_again_later(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
     lab.take_missed();
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
     lab.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
@@ -153,7 +156,7 @@ fn a_source_that_is_allowed_is_not_bans() {
     lab.allow("192.0.2.0/24", None).unwrap();
     lab.ban_now();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
 }
 
 #[test]
@@ -163,19 +166,18 @@ fn a_source_that_this_host_needs_is_not_bans() {
     let mut lab = Lab::protecting(banning(), protected);
     lab.ban_now();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
     lab.check(SOURCE, "pass", "conforming", None, "default");
 }
 
 #[test]
 fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     let mut lab = Lab::new(banning());
-    let entries = lab.entries().len();
-    lab.memory().entries_max = entries;
+    lab.leave_room(0);
     lab.ban_now();
-    assert_eq!(lab.memory().policy_bans.len(), 1);
+    assert_eq!(lab.found().len(), 1);
     lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
-    lab.memory().entries_max = 0;
+    lab.make_room();
     lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
@@ -187,7 +189,7 @@ fn unban_ends_what_was_not_taken_over_yet() {
     let changed = lab.unban(&[SOURCE]).unwrap();
     assert_eq!(changed.removed, 1);
     assert!(!lab.is_banned(SOURCE));
-    assert!(lab.memory().policy_bans.is_empty());
+    assert!(lab.found().is_empty());
 }
 
 #[test]
@@ -205,12 +207,10 @@ fn a_check_tells_the_strikes() {
 #[test]
 fn the_tables_say_that_policies_ban_and_how_often() {
     let lab = Lab::new(banning());
-    let memory = lab.memory();
-    assert!(memory.settings.has_policy_bans());
-    assert_eq!(memory.ban_budgets.established.amount(), 1000);
-    drop(memory);
-    let memory = Lab::new(config()).memory;
-    assert!(!memory.lock().unwrap().settings.has_policy_bans());
+    assert!(lab.settings().has_policy_bans());
+    let budgets = lab.tables().policy_bans.budgets().unwrap();
+    assert_eq!(budgets.established.amount(), 1000);
+    assert!(!Lab::new(config()).settings().has_policy_bans());
 }
 
 pub(super) fn banning() -> Config {
@@ -227,6 +227,15 @@ fn with_ban(length: Duration, longest: Duration) -> Config {
     config
 }
 
+/// Bans a source as the program does.
+fn put(memory: &Memory, source: IpAddr, ban: PolicyBan) {
+    insert(memory, ["POLICY_BANS_V4", "POLICY_BANS_V6"], source, ban);
+    let tallies = memory.maps().per_cpu_array("BAN_RESULTS").unwrap();
+    let mut cpus: Vec<Tally> = tallies.get(0).unwrap();
+    cpus[0].results[BanResult::Banned as usize] += 1;
+    tallies.set(0, &cpus).unwrap();
+}
+
 impl Lab {
     /// A new daemon with another configuration, over the same tables and database.
     pub(super) fn restart_with(&mut self, config: Config) {
@@ -237,9 +246,12 @@ impl Lab {
     /// Bans a source as the program does.
     pub(super) fn ban_by_policy(&self, source: &str, at: Instant) {
         let ban = self.policy_ban(at);
-        let mut memory = self.memory();
-        memory.policy_bans.insert(source.parse().unwrap(), ban);
-        memory.tally.results[BanResult::Banned as usize] += 1;
+        put(&self.memory, source.parse().unwrap(), ban);
+    }
+
+    /// The bans that were not adopted yet.
+    fn found(&self) -> Vec<(IpAddr, PolicyBan)> {
+        self.tables().policy_bans.all().unwrap()
     }
 
     /// Bans a source as the program does, and adopts the ban.
@@ -250,8 +262,11 @@ impl Lab {
 
     /// Bans a source while the bans that there are are adopted.
     fn ban_again_later(&self, source: &str, at: Instant) {
-        let next = (source.parse().unwrap(), self.policy_ban(at));
-        self.memory().policy_ban_next = Some(next);
+        let (source, ban) = (source.parse().unwrap(), self.policy_ban(at));
+        let memory = Arc::clone(&self.memory);
+        // Those of IPv6 are read after those of IPv4.
+        let action = Box::new(move || put(&memory, source, ban));
+        self.switches().before_read = Some(("POLICY_BANS_V6", action));
     }
 
     fn policy_ban(&self, at: Instant) -> PolicyBan {

@@ -4,40 +4,33 @@ use std::time::Duration;
 
 use ratelimit_common::{
     BanBudgets, Policy, Settings, generation::ByGeneration, layout::POLICIES_MAX,
-    new_sources::Budget,
+    list::lookup_cache::STATE, new_sources::Budget,
 };
 use ratelimit_core::compile::Switched;
 
 use super::*;
-use crate::control::{Kind, Reconciliation};
+use crate::control::{Kind, Reconciliation, enforcement::prefix_filters::tests::filter_words};
 
 #[test]
 fn an_entry_that_somebody_took_out_is_put_back() {
-    check(Kind::Entry, 1, |memory| {
-        memory.entries.remove(&prefix("192.0.2.1"));
-    });
+    check(Kind::Entry, 1, |tables| remove(tables, "192.0.2.1"));
 }
 
 #[test]
 fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
-    check(Kind::Entry, 2, |memory| {
-        let entry = ListEntry::new(true, None, None);
-        memory
-            .entries
-            .insert(prefix("192.0.2.1"), EntryByGeneration::both(entry));
-        memory
-            .entries
-            .insert(prefix("198.51.100.1"), EntryByGeneration::both(entry));
+    check(Kind::Entry, 2, |tables| {
+        allow(tables, "192.0.2.1");
+        allow(tables, "198.51.100.1");
     });
 }
 
 #[test]
 fn a_policy_that_somebody_emptied_or_changed_is_put_right() {
-    check(Kind::Policy, 2, |memory| {
+    check(Kind::Policy, 2, |tables| {
         let other = Policy::new(&[], 9, true).unwrap();
-        let indices: Vec<u32> = memory.policies.keys().copied().collect();
-        memory.policies.remove(&indices[0]);
-        memory.policies.insert(indices[1], other);
+        let held = tables.policies.all().unwrap();
+        tables.set_policy(held[0].0, &Policy::default()).unwrap();
+        tables.set_policy(held[1].0, &other).unwrap();
     });
 }
 
@@ -45,9 +38,9 @@ fn a_policy_that_somebody_emptied_or_changed_is_put_right() {
 fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     let mut lab = Lab::new(config());
     let other = Policy::new(&[], 9, true).unwrap();
-    lab.memory().policies.insert(77, other);
+    lab.tables_mut().set_policy(77, &other).unwrap();
     lab.reconcile();
-    assert!(!lab.memory().policies.contains_key(&77));
+    assert!(!lab.policies().contains_key(&77));
     let repaired = lab.reconciliation().repaired;
     assert_eq!(repaired.0[Kind::Policy as usize], 1);
 }
@@ -57,9 +50,9 @@ fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
     let mut lab = Lab::new(config());
     for index in [77, POLICIES_MAX - 1] {
         let other = Policy::new(&[], 9, true).unwrap();
-        lab.memory().policies.insert(index, other);
+        lab.tables_mut().set_policy(index, &other).unwrap();
         (0..POLICIES_MAX / 512).for_each(|_| lab.tick());
-        assert!(!lab.memory().policies.contains_key(&index));
+        assert!(!lab.policies().contains_key(&index));
     }
     let repaired = lab.reconciliation().repaired;
     assert_eq!((repaired.0[Kind::Policy as usize], repaired.sum()), (2, 2));
@@ -67,20 +60,23 @@ fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
 
 #[test]
 fn settings_that_somebody_changed_are_put_right() {
-    check(Kind::Settings, 1, |memory| {
-        memory.settings = Settings::new(5, true);
+    check(Kind::Settings, 1, |tables| {
+        tables.set_settings(Settings::new(5, true)).unwrap();
     });
 }
 
 #[test]
 fn budgets_that_somebody_changed_are_put_right() {
-    check(Kind::Settings, 2, |memory| {
-        memory.ban_budgets = BanBudgets::default();
+    check(Kind::Settings, 2, |tables| {
+        let none = BanBudgets::default();
+        tables.policy_bans.set_budgets(none).unwrap();
         let budget = Budget::new(7.try_into().unwrap(), Duration::from_secs(1), 1).unwrap();
-        memory.switched = memory.switched.map(|tables| Switched {
+        let switched = tables.switched().unwrap();
+        let switched = switched.map(|tables| Switched {
             new_sources: budget,
             ..tables.clone()
         });
+        tables.set_switched(&switched).unwrap();
     });
 }
 
@@ -91,8 +87,8 @@ fn aggregates_that_somebody_took_out_are_put_back() {
         prefix: 24,
         limits: vec![limit(5)],
     }];
-    check_of(config, Kind::Aggregate, 1, |memory| {
-        memory.switched = ByGeneration::default();
+    check_of(config, Kind::Aggregate, 1, |tables| {
+        tables.set_switched(&ByGeneration::default()).unwrap();
     });
 }
 
@@ -100,10 +96,10 @@ fn aggregates_that_somebody_took_out_are_put_back() {
 fn where_nothing_is_different_nothing_is_written() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
-    let writes = lab.memory().writes.len();
+    lab.take_writes();
     lab.tick();
     lab.reconcile();
-    assert_eq!(lab.memory().writes.len(), writes);
+    assert_eq!(lab.take_writes(), []);
     assert_eq!(lab.reconciliation().repaired.sum(), 0);
 }
 
@@ -111,14 +107,11 @@ fn where_nothing_is_different_nothing_is_written() {
 fn what_cannot_be_put_right_is_reported_and_tried_again() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
-    {
-        let mut memory = lab.memory();
-        memory.entries.remove(&prefix("192.0.2.1"));
-        memory.entries_max = memory.entries.len();
-    }
+    remove(lab.tables_mut(), "192.0.2.1");
+    lab.leave_room(0);
     lab.tick();
     assert_eq!(lab.reconciliation().missing.0[Kind::Entry as usize], 1);
-    lab.memory().entries_max = 0;
+    lab.make_room();
     lab.tick();
     assert_eq!(lab.reconciliation().missing.sum(), 0);
     assert!(lab.is_banned("192.0.2.1"));
@@ -127,56 +120,33 @@ fn what_cannot_be_put_right_is_reported_and_tried_again() {
 #[test]
 fn of_a_long_list_what_is_taken_out_or_put_in_is_found_in_the_next_second() {
     let mut lab = long();
-    check_long(&mut lab, 1, |memory| {
-        memory.entries.remove(&prefix("10.0.39.7"));
-    });
-    check_long(&mut lab, 1, |memory| {
-        let entry = ListEntry::new(true, None, None);
-        memory
-            .entries
-            .insert(prefix("2001:db8::1"), EntryByGeneration::both(entry));
-    });
+    check_long(&mut lab, 1, |tables| remove(tables, "10.0.39.7"));
+    check_long(&mut lab, 1, |tables| allow(tables, "2001:db8::1"));
 }
 
 #[test]
 fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_comes() {
     let mut lab = long();
     let turns = LONG.div_ceil(8192);
-    check_long(&mut lab, turns, |memory| {
-        let entry = ListEntry::new(true, None, None);
-        memory
-            .entries
-            .insert(prefix("10.0.39.7"), EntryByGeneration::both(entry));
+    check_long(&mut lab, turns, |tables| allow(tables, "10.0.39.7"));
+    check_long(&mut lab, turns, |tables| {
+        remove(tables, "10.0.39.7");
+        allow(tables, "10.1.0.1");
     });
-    check_long(&mut lab, turns, |memory| {
-        memory.entries.remove(&prefix("10.0.39.7"));
-        let entry = ListEntry::new(true, None, None);
-        memory
-            .entries
-            .insert(prefix("10.1.0.1"), EntryByGeneration::both(entry));
-    });
-    check_long(&mut lab, turns, |memory| {
-        let word = memory
-            .prefix_filters
-            .keys()
-            .copied()
-            .max_by_key(|(family, index)| {
-                (*family == ratelimit_core::ip_family::IpFamily::V4, *index)
-            });
-        memory.prefix_filters.remove(&word.unwrap());
+    let words = lab.filter_words().into_keys();
+    let mut of_ipv4 = words.filter(|(family, _)| *family == IpFamily::V4);
+    let (_, last) = of_ipv4.next_back().unwrap();
+    check_long(&mut lab, turns, |tables| {
+        tables.lists.set_filter_word(IpFamily::V4, last, 0);
     });
 }
 
 #[test]
 fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
     let mut lab = long();
-    lab.memory().does_not_count = true;
-    check_long(&mut lab, LONG.div_ceil(8192), |memory| {
-        let entry = ListEntry::new(true, None, None);
-        memory
-            .entries
-            .insert(prefix("10.1.0.1"), EntryByGeneration::both(entry));
-    });
+    lab.switches().hides_memory = true;
+    let turns = LONG.div_ceil(8192);
+    check_long(&mut lab, turns, |tables| allow(tables, "10.1.0.1"));
 }
 
 #[test]
@@ -212,42 +182,37 @@ fn banned(bans: usize) -> Lab {
 }
 
 /// Changes a long list. Within `seconds` it must be repaired.
-fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Memory)) {
-    let tables = |lab: &Lab| {
-        let memory = lab.memory();
-        (memory.entries.clone(), memory.prefix_filters.clone())
-    };
+fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Datapath)) {
+    let tables = |lab: &Lab| (lab.held(), lab.filter_words());
     let before = tables(lab);
-    meddle(&mut lab.memory());
+    meddle(lab.tables_mut());
     assert_ne!(tables(lab), before);
     (0..seconds).for_each(|_| lab.tick());
     assert_eq!(tables(lab), before);
     assert_eq!(lab.reconciliation().missing.sum(), 0);
 }
 
-fn check(kind: Kind, different: u64, meddle: impl FnOnce(&mut Memory)) {
+fn check(kind: Kind, different: u64, meddle: impl FnOnce(&mut Datapath)) {
     check_of(config(), kind, different, meddle);
 }
 
 /// Changes the tables behind the controller's back: the next second they are as before.
-fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut Memory)) {
+fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut Datapath)) {
     let mut lab = Lab::new(config);
     lab.ban(&["192.0.2.1"], None).unwrap();
     let tables = |lab: &Lab| {
-        let memory = lab.memory();
-        let entries = memory.entries.clone();
-        let policies = memory.policies.clone();
-        let prefix_filters = memory.prefix_filters.clone();
+        let tables = lab.tables();
+        let budgets = tables.policy_bans.budgets().unwrap();
         (
-            entries,
-            policies,
-            memory.settings.in_generation(Generation::First),
-            (memory.ban_budgets, memory.switched.clone()),
-            prefix_filters,
+            lab.held(),
+            lab.policies(),
+            lab.settings().in_generation(Generation::First),
+            (budgets, tables.switched().unwrap()),
+            lab.filter_words(),
         )
     };
     let before = tables(&lab);
-    meddle(&mut lab.memory());
+    meddle(lab.tables_mut());
     assert_ne!(tables(&lab), before);
     lab.tick();
     assert_eq!(tables(&lab), before);
@@ -262,4 +227,22 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
     );
     assert_eq!(missing.sum(), 0);
     assert_eq!(intended.0[Kind::Entry as usize], before.0.len() as u64);
+}
+
+fn remove(tables: &mut Datapath, text: &str) {
+    tables.lists.remove(&[prefix(text)]).unwrap();
+}
+
+fn allow(tables: &mut Datapath, text: &str) {
+    let entry = EntryByGeneration::both(ListEntry::new(true, None, None));
+    tables.lists.set(&[(prefix(text), entry)]).unwrap();
+}
+
+impl Lab {
+    /// The nonzero words of the prefix-length filters, except for the numbers of their states.
+    fn filter_words(&self) -> BTreeMap<(IpFamily, u32), u64> {
+        let mut words = filter_words(&self.memory);
+        words.retain(|(_, index), _| *index != STATE);
+        words
+    }
 }

@@ -8,26 +8,26 @@ use crate::control::enforcement::map_plan::sizes;
 #[test]
 fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     let mut lab = Lab::new(config());
-    lab.memory().record_words = Some(1);
+    lab.resize(|sizes| sizes.words = 1);
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
-    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (1, 0));
+    assert_eq!((words(&lab), lab.state.noted.renewals), (1, 0));
     set(&mut lab, 3).unwrap();
-    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
+    assert_eq!((words(&lab), lab.state.noted.renewals), (4, 1));
     set(&mut lab, 4).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
-    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
+    assert_eq!((words(&lab), lab.state.noted.renewals), (4, 1));
     // A refusal changes nothing.
     let refused = set(&mut lab, 9).unwrap_err();
     assert!(refused.error.contains("maximum 8"), "{}", refused.error);
-    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
+    assert_eq!((words(&lab), lab.state.noted.renewals), (4, 1));
     // Total limits of a destination need no record of a source.
     set_of(&mut lab, 8, |request| {
         request.prefix = None;
         request.destination = Some(prefix("198.51.100.7/32"));
     })
     .unwrap();
-    assert_eq!((words(&lab).unwrap(), lab.state.noted.renewals), (4, 1));
+    assert_eq!((words(&lab), lab.state.noted.renewals), (4, 1));
 }
 
 #[test]
@@ -51,30 +51,30 @@ fn a_start_makes_words_for_the_configuration_and_what_was_set_at_runtime() {
 #[test]
 fn another_table_of_sources_gives_running_programs_no_features_but_those_of_both_configurations() {
     let mut lab = Lab::new(config());
-    lab.memory().specialised.clear();
-    let before = lab.memory().features;
+    lab.switches().specialised.clear();
+    let before = lab.switches().features;
     let mut next = config();
     next.source.capacity *= 2;
     lab.replace_config(next.clone()).unwrap();
     lab.follow_tables();
-    assert_eq!(lab.memory().specialised, []);
-    assert_eq!(lab.memory().features, before);
+    assert_eq!(lab.switches().specialised, []);
+    assert_eq!(lab.switches().features, before);
     next.source.capacity *= 2;
     next.node.limits = vec![limit(9)];
     lab.replace_config(next.clone()).unwrap();
     lab.follow_tables();
     let both = before.with(Feature::Node);
-    assert_eq!(lab.memory().specialised, [both]);
+    assert_eq!(lab.switches().specialised, [both]);
     next.source.capacity *= 2;
     next.node.limits = Vec::new();
     lab.replace_config(next).unwrap();
     lab.follow_tables();
-    assert_eq!(lab.memory().specialised, [both]);
-    assert_eq!(lab.memory().features, before);
+    assert_eq!(lab.switches().specialised, [both]);
+    assert_eq!(lab.switches().features, before);
 }
 
-fn words(lab: &Lab) -> Option<u32> {
-    lab.memory().record_words
+fn words(lab: &Lab) -> u32 {
+    lab.tables().sources.record_words()
 }
 
 fn planned(lab: &Lab) -> u32 {

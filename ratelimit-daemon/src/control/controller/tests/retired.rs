@@ -4,7 +4,6 @@ use ratelimit_common::{Policy, compact::Region};
 use ratelimit_core::{compile::regions::table_sets, intent::Intent};
 
 use super::*;
-use crate::datapath::Write;
 
 #[test]
 fn what_was_used_is_there_when_limits_come_back_also_after_a_crash() {
@@ -115,7 +114,7 @@ impl Site {
 
     /// Replays the writes, and has packets write words in all scopes in force.
     fn follow(&mut self) {
-        let writes = std::mem::take(&mut self.lab.memory().writes);
+        let writes = self.lab.take_writes();
         for write in writes {
             match write {
                 Write::Policy(index, policy) if *policy == Policy::default() => {

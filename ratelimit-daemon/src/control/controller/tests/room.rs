@@ -8,8 +8,10 @@ use ratelimit_core::{
     lists::{Action, ReasonId, Reasons},
 };
 
+use ratelimit_common::layout::LISTED_MAX;
+
 use super::*;
-use crate::{clock, datapath::Write};
+use crate::clock;
 
 #[test]
 fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
@@ -97,10 +99,7 @@ fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
     });
     let [first, second] = [&first, &second].map(|texts| texts.iter().map(String::as_str).collect());
     let (first, second): (Vec<&str>, Vec<&str>) = (first, second);
-    {
-        let mut memory = lab.memory();
-        (memory.capacity, memory.entries_max) = (20, 20);
-    }
+    lab.set_capacity(20);
     lab.edit(&[list(&first)]);
     let both: Vec<Prefix> = first
         .iter()
@@ -120,7 +119,7 @@ fn a_list_that_is_nearly_full_is_reported() {
     let mut lab = full_of(&[(Origin::Manual, 30)]);
     lab.tick();
     assert_eq!(lab.state.noted.filling.nearly_full, [true, false]);
-    lab.memory().capacity = 1000;
+    lab.set_capacity(1000);
     lab.tick();
     assert_eq!(lab.state.noted.filling.nearly_full, [false, false]);
 }
@@ -128,12 +127,11 @@ fn a_list_that_is_nearly_full_is_reported() {
 #[test]
 fn a_map_that_is_full_is_reported_with_its_size_and_what_to_do() {
     let mut lab = Lab::new(config());
-    let entries = lab.entries().len();
-    lab.memory().entries_max = entries;
+    lab.leave_room(0);
     let refused = lab.ban(&["192.0.2.1"], None).unwrap_err();
     assert_eq!(
         refused.error,
-        format!("the map LISTS_V4 is full: it holds {entries} entries")
+        format!("the map LISTS_V4 is full: it holds {LISTED_MAX} entries")
     );
     assert!(refused.hint.unwrap().contains("rlctl status"));
 }
@@ -153,9 +151,7 @@ fn full_of(bans: &[(Origin, u64)]) -> Lab {
     });
     lab.edit(&edits.collect::<Vec<_>>());
     assert_eq!(lab.entries().len(), 18);
-    let mut memory = lab.memory();
-    (memory.capacity, memory.entries_max) = (20, 20);
-    drop(memory);
+    lab.set_capacity(20);
     lab
 }
 
@@ -173,6 +169,12 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
 }
 
 impl Lab {
+    /// Makes the lists of each family as large as this.
+    fn set_capacity(&self, entries: u32) {
+        let maps = ["LISTS_V4", "LISTS_V6"];
+        self.switches().capacity = maps.map(|map| (map, entries)).into();
+    }
+
     fn check_bans(&self, expected: &str) {
         let expected: BTreeSet<Prefix> = expected.split(' ').map(prefix).collect();
         let found = self.listed_bans();
@@ -204,22 +206,19 @@ fn limits_that_move_to_a_larger_region_take_what_was_used_along() {
     config.source.capacity = 100_000;
     let mut lab = Lab::with_sets(config.clone(), Some(15_000));
     config.default_policy.limits = vec![limit_by(10, 1, Algorithm::SlidingWindow)];
-    lab.memory().writes.clear();
+    lab.switches().writes.clear();
     lab.replace(config).unwrap();
-    let memory = lab.memory();
+    let writes = lab.take_writes();
     let is_copied = |write: &Write| matches!(write, Write::CopiedRegion(..));
-    let place = memory.writes.iter().rposition(is_copied).unwrap();
-    let Write::CopiedRegion(from, to) = memory.writes[place] else {
+    let place = writes.iter().rposition(is_copied).unwrap();
+    let Write::CopiedRegion(from, to) = writes[place] else {
         unreachable!("it was just matched");
     };
     assert!(from.sets() < to.sets(), "{from:?} {to:?}");
     assert!(
-        matches!(memory.writes[place + 1], Write::Settings(_)),
+        matches!(writes[place + 1], Write::Settings(_)),
         "nothing comes between the copy and the word"
     );
-    let cleared = memory
-        .writes
-        .iter()
-        .rposition(|write| *write == Write::Region(to));
+    let cleared = writes.iter().rposition(|it| *it == Write::Region(to));
     assert!(cleared.unwrap() < place);
 }

@@ -12,12 +12,9 @@ use ratelimit_core::api::TopSource;
 use tokio::{runtime::Runtime, time::timeout};
 
 use super::*;
-use crate::{
-    control::{
-        Handle,
-        commands::{Ban, SetLimits},
-    },
-    datapath::Gate,
+use crate::control::{
+    Handle,
+    commands::{Ban, SetLimits},
 };
 
 /// After so long a test fails that would wait for ever.
@@ -55,8 +52,14 @@ fn a_ban_is_answered_while_sources_are_scanned() {
 #[test]
 fn a_ban_is_answered_while_a_compact_table_is_scanned() {
     for scan in [TOP, SCRAPE, STATUS] {
-        let lab = Lab::new(config());
-        lab.memory().table_sets = Some(1 << 20);
+        let mut config = config();
+        config.source.store = StateStore::Compact;
+        let lab = Lab::with_sets(config, Some(1 << 16));
+        let policy = lab.policy_of("192.0.2.7");
+        let limit = policy.limit(0).unwrap();
+        let row = ("192.0.2.7".parse().unwrap(), 1);
+        let put = lab.tables().sources.put_slots(limit, IpFamily::V4, &[row]);
+        put.unwrap();
         check(&lab, scan);
     }
 }
@@ -144,7 +147,16 @@ impl Lab {
     /// it.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
-        self.memory().gate = Some(Gate { reached, open });
+        let map = if self.tables().sources.is_compact() {
+            "COMPACT_V4"
+        } else {
+            "SOURCES_V4"
+        };
+        let wait = move || {
+            reached.send(()).unwrap();
+            let _ = open.recv();
+        };
+        self.switches().before_read = Some((map, Box::new(wait)));
         (is_reached, go)
     }
 
@@ -170,9 +182,8 @@ impl Lab {
     fn put_record(&self, source: &str, policy: &str) {
         let named = self.state.compiled.policies.get(policy).unwrap();
         let limit = named.policy.limits().next().unwrap().algorithm();
-        let mut record = ratelimit_common::Record::default();
+        let mut record = Record::default();
         record.words[0] = limit.step(0, clock::now(), 1).unwrap();
-        let key = (source.parse().unwrap(), named.policy.scope());
-        self.memory().records.insert(key, record);
+        put_record(self, source.parse().unwrap(), named.policy.scope(), record);
     }
 }

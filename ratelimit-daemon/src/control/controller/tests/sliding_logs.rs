@@ -3,7 +3,7 @@
 use ratelimit_core::log_size::LogSize;
 
 use super::*;
-use crate::control::enforcement::map_plan::sizes;
+use crate::{control::enforcement::map_plan::sizes, datapath::LogRow};
 
 #[test]
 fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_runtime() {
@@ -23,7 +23,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
 #[test]
 fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     let mut lab = Lab::new(config());
-    lab.memory().log_size = Some(LogSize { times: 5, logs: 64 });
+    lab.resize(|sizes| sizes.logs.times = 5);
     lab.set_limit(Some("192.0.2.0/24"), log(5)).unwrap();
     let before = lab.entries();
     let refused = lab.set_limit(Some("192.0.2.0/24"), log(6)).unwrap_err();
@@ -35,7 +35,7 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     assert!(refused.hint.unwrap().contains("rlctl reload"));
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.policy_amount("192.0.2.1"), 5);
-    lab.memory().log_size = Some(LogSize::NONE);
+    lab.resize(|sizes| sizes.logs = LogSize::NONE);
     let refused = lab.set_limit(None, log(1)).unwrap_err();
     assert!(
         refused.error.ends_with("reserves no room for sliding logs"),
@@ -77,22 +77,25 @@ fn check_and_top_read_the_ring() {
     let sources: [IpAddr; 3] =
         ["8.8.8.8", "8.8.4.4", "2001:db8::"].map(|text| text.parse().unwrap());
     {
-        let mut memory = lab.memory();
-        let scope = memory.policies[&memory.settings.default_policy().clone()].scope();
+        let scope = lab.policy_of("8.8.8.8").scope();
         // Three in the last minute, and one that is a minute old; none; all four.
         let fresh = now - 10 * second;
         let old = now - 61 * second;
         let rings = [
-            vec![0, old, fresh, fresh, fresh],
+            vec![old, fresh, fresh, fresh],
             vec![],
-            vec![0, fresh, fresh, fresh, fresh],
+            vec![fresh, fresh, fresh, fresh],
         ];
         for (source, ring) in sources.into_iter().zip(rings) {
-            memory
-                .records
-                .insert((source, scope), ratelimit_common::Record::default());
+            put_record(&lab, source, scope, Record::default());
             if !ring.is_empty() {
-                memory.logs.insert((source, scope, 1), ring);
+                let row = LogRow {
+                    source,
+                    scope,
+                    limit: 1,
+                    words: ring,
+                };
+                lab.tables().sources.put_logs(&[row]).unwrap();
             }
         }
     }

@@ -9,7 +9,7 @@
 
 use std::{env, fmt::Write as _};
 
-use ratelimit_common::{Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, challenge};
+use ratelimit_common::{ClassSet, Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, challenge};
 use ratelimit_core::{
     class::Match,
     class_tables::ClassTables,
@@ -20,7 +20,6 @@ use ratelimit_core::{
 };
 
 use super::{lists::with_file, *};
-use crate::datapath::Write;
 
 /// The default number of pairs of configurations.
 const PAIRS: u64 = 3;
@@ -59,10 +58,7 @@ fn check_pair(seed: u64) {
     });
     let rules = [&old, &new].map(|config| &config.interfaces);
     let context = format!("{context}, {rules:?}");
-    let memory = Memory {
-        table_sets: sets,
-        ..Memory::default()
-    };
+    let memory = Memory::new(&old.source, sets).unwrap();
     let mut lab = Lab::over(memory, in_memory(), old.clone(), Protected::default());
     let mut state = State::of(&lab);
     let before = state.verdicts();
@@ -120,8 +116,9 @@ fn a_start_with_another_configuration_is_one_step_too() {
         (limits(destination), bans("new")),
     ] {
         let context = format!("from {old:?} to {new:?}");
-        let mut lab = Lab::over(Memory::default(), in_memory(), old, Protected::default());
-        lab.memory().runs = true;
+        let memory = Memory::new(&old.source, None).unwrap();
+        let mut lab = Lab::over(memory, in_memory(), old, Protected::default());
+        lab.switches().runs = true;
         let mut state = State::of(&lab);
         let before = state.verdicts();
         lab.config = new;
@@ -181,27 +178,30 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(lab: &Lab) -> Self {
         lab.take_writes();
-        let memory = lab.memory();
+        let tables = lab.tables();
         Self {
-            policies: memory.policies.clone(),
-            entries: memory.entries.clone(),
-            settings: memory.settings,
-            classes: memory.classes.clone(),
-            switched: memory.switched.clone(),
-            sets: memory.table_sets,
+            policies: lab.policies(),
+            entries: lab.held(),
+            settings: lab.settings(),
+            classes: tables.policies.classes().unwrap(),
+            switched: tables.switched().unwrap(),
+            sets: tables.sources.table_sets(),
         }
     }
 
-    fn memory(&self) -> Memory {
-        Memory {
-            policies: self.policies.clone(),
-            entries: self.entries.clone(),
-            settings: self.settings,
-            classes: self.classes.clone(),
-            switched: self.switched.clone(),
-            table_sets: self.sets,
-            ..Memory::default()
+    fn memory(&self, config: &Config) -> Arc<Memory> {
+        let memory = Memory::new(&config.source, self.sets).unwrap();
+        let mut tables = memory.open().unwrap();
+        for (index, policy) in &self.policies {
+            tables.set_policy(*index, policy).unwrap();
         }
+        let entries = self.entries.iter().map(|(prefix, entry)| (*prefix, *entry));
+        tables.lists.set(&entries.collect::<Vec<_>>()).unwrap();
+        tables.set_settings(self.settings).unwrap();
+        tables.policies.set_classes(&self.classes).unwrap();
+        tables.set_switched(&self.switched).unwrap();
+        memory.switches().writes.clear();
+        memory
     }
 
     /// A daemon that starts over these tables. Nothing was set at runtime, and the database knows
@@ -210,7 +210,12 @@ impl State {
         let directory = in_memory();
         let store = Store::open(directory.path());
         store.unwrap().end_adoption().unwrap();
-        Lab::over(self.memory(), directory, next.clone(), Protected::default())
+        Lab::over(
+            self.memory(next),
+            directory,
+            next.clone(),
+            Protected::default(),
+        )
     }
 
     pub(super) fn take(&mut self, write: &Write) {
@@ -227,8 +232,8 @@ impl State {
             Write::Entry(prefix, None) => {
                 self.entries.remove(prefix);
             }
-            Write::Classes(classes) => self.classes = (**classes).clone(),
-            Write::Switched(switched) => self.switched.clone_from(switched),
+            Write::Classes(changes) => self.classes = changed(&self.classes, changes),
+            Write::Switched(part) => part.apply(&mut self.switched),
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
             Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) | Write::Attached => {}
@@ -274,6 +279,15 @@ impl State {
         }
         verdicts(&tables)
     }
+}
+
+/// Class arrays with changed elements.
+pub(super) fn changed(classes: &ClassTables, changes: &[(u32, ClassSet)]) -> ClassTables {
+    let mut entries = classes.entries().to_vec();
+    for (index, new) in changes {
+        entries[*index as usize] = *new;
+    }
+    ClassTables::from_entries(entries)
 }
 
 fn compiled(config: &Config) -> Verdicts {
@@ -462,12 +476,6 @@ fn limits(random: &mut Random) -> String {
         format!("{{ packets = {amount}, per = \"10s\"{class} }}")
     });
     format!("[{}]", limits.collect::<Vec<_>>().join(", "))
-}
-
-impl Lab {
-    pub(super) fn take_writes(&self) -> Vec<Write> {
-        std::mem::take(&mut self.memory().writes)
-    }
 }
 
 /// `SplitMix64` (Steele, Lea and Flood 2014).

@@ -223,7 +223,7 @@ fn a_reload_that_a_trial_refused_is_no_error_of_the_files() {
 #[test]
 fn a_start_with_other_tables_for_sources_reports_that_usage_is_reset() {
     let mut site = Site::new();
-    site.lab.memory().runs = true;
+    site.lab.switches().runs = true;
     let start = |site: &mut Site| {
         site.start();
         let texts = config::read(&site.main()).unwrap();

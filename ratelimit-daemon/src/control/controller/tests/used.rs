@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use ratelimit_common::{Policy, algorithm, compact::Region};
 
 use super::*;
-use crate::datapath::Write;
 
 const SOURCES: [&str; 4] = ["203.0.113.7", "203.0.113.9", "198.51.100.1", "8.8.8.8"];
 const TARGETS: [Option<&str>; 5] = [
@@ -133,7 +132,7 @@ impl Bench {
     }
 
     fn is_compact(&self) -> bool {
-        self.lab.memory().table_sets.is_some()
+        self.lab.tables().sources.is_compact()
     }
 
     fn has_clock(&self) -> bool {
@@ -264,7 +263,7 @@ impl Bench {
 
     /// Applies writes of regions to the modelled state.
     fn follow_regions(&mut self) {
-        let writes = std::mem::take(&mut self.lab.memory().writes);
+        let writes = self.lab.take_writes();
         let first = |region: Region| Kept::Region(region.first_set());
         for write in writes {
             if let Write::Region(region) = write {

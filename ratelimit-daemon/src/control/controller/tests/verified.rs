@@ -1,6 +1,10 @@
 //! The number of verified sources.
 
-use ratelimit_common::challenge::{Verified, When};
+use ratelimit_common::{
+    Family, PassReason, Verdict,
+    challenge::{Verified, When},
+    layout::{Counter, counter_index},
+};
 use ratelimit_core::challenge::{Challenge, Way};
 
 use super::*;
@@ -13,11 +17,13 @@ fn verified_sources_are_counted_until_their_time_is_over() {
     });
     let count = |lab: &mut Lab, (source, left): (&str, i64), proofs: u64| {
         let until = clock::now().as_nanos().saturating_add_signed(left);
-        let mut memory = lab.memory();
-        let verified = Verified::here(Instant::from_nanos(until));
-        memory.verified.insert(source.parse().unwrap(), verified);
-        memory.proofs = proofs;
-        drop(memory);
+        verify(lab, source, Verified::here(Instant::from_nanos(until)));
+        let verdict = Verdict::Pass(PassReason::Verified);
+        let counters = lab.memory.maps().per_cpu_array("VERDICTS").unwrap();
+        let index = counter_index(0, Family::Ipv4, verdict);
+        let mut counts: Vec<Counter> = counters.get(index).unwrap();
+        counts[0].packets = proofs;
+        counters.set(index, &counts).unwrap();
         let Controller { feeds, state, .. } = &mut lab.controller;
         feeds.verified.look(state);
         lab.status().challenge.unwrap().verified
@@ -30,6 +36,13 @@ fn verified_sources_are_counted_until_their_time_is_over() {
     // An expired verification is not counted.
     assert_eq!(count(&mut lab, ("192.0.2.1", -1_000), 3), 2);
     assert_eq!(count(&mut lab, ("2001:db8::", -1_000), 4), 1);
+}
+
+/// Verifies a source, as the program does.
+pub(super) fn verify(lab: &Lab, source: &str, verified: Verified) {
+    let source = source.parse().unwrap();
+    let maps = ["VERIFIED_V4", "VERIFIED_V6"];
+    insert(&lab.memory, maps, source, verified.to_bits());
 }
 
 /// A challenge of connections, and of queries at these ports.

@@ -3,42 +3,55 @@
 use std::{collections::BTreeSet, fs};
 
 use ratelimit_common::{
-    ClassSet, Policy, Record,
+    ClassSet, Ipv4, Policy, Record,
     aggregate::Aggregate,
     class::{CLASSES_MAX, Property},
     layout::NODE_POLICIES,
+    refused::{self, WAYS, set_of, sets_of_cpu},
 };
 use ratelimit_core::{
     api::AppliesTo, class::Match, class_tables::ClassTables, config, intent, ip_family::IpFamily,
 };
 
 use super::*;
-use crate::{control::configuration::diff, datapath::Write};
+use crate::{control::configuration::diff, cpus, loader::REFUSED_MAPS};
 
 #[test]
 fn a_packet_sees_what_was_or_what_will_be() {
     let mut lab = lab(TCP);
     let before = lab.class_of(TCP_KIND);
-    lab.written();
+    let classes = lab.classes();
+    lab.take_writes();
     lab.reload(EVERYTHING).unwrap();
-    let written = lab.written();
+    let written = lab.take_writes();
     let udp = lab.class_of(UDP_KIND);
     assert!(!udp.intersects(before));
     let place = |what: &dyn Fn(&Write) -> bool| written.iter().position(what).unwrap();
     let last = |what: &dyn Fn(&Write) -> bool| written.iter().rposition(what).unwrap();
     let settings = lab.settings();
     let node = lab.node().unwrap();
-    let is_of =
-        |it: &Write, classes: ClassSet| matches!(it, Write::Classes(it) if it.classes() == classes);
+    let mut classes = classes;
+    let of_classes = written.iter().map(|it| {
+        let Write::Classes(changes) = it else {
+            return None;
+        };
+        classes = steps::changed(&classes, changes);
+        Some(classes.classes())
+    });
+    let of_classes: Vec<_> = of_classes.collect();
+    let is_of = |classes: ClassSet| {
+        let mut places = of_classes.iter();
+        places.position(|it| *it == Some(classes)).unwrap()
+    };
     let order = [
-        place(&|it| is_of(it, before.union(udp))),
+        is_of(before.union(udp)),
         place(&|it| matches!(it, Write::Policy(..))),
         place(&|it| matches!(it, Write::Entry(..))),
         place(&|it| matches!(it, Write::Switched(_))),
         place(&|it| *it == Write::Total(node.slot())),
         place(&|it| *it == Write::Settings(settings)),
         last(&|it| matches!(it, Write::Entry(..))),
-        place(&|it| is_of(it, udp)),
+        is_of(udp),
         last(&|it| matches!(it, Write::Policy(..))),
     ];
     assert!(order.is_sorted(), "{order:?}: {written:?}");
@@ -51,7 +64,7 @@ fn classes_are_asked_for_while_there_is_a_limit_of_one() {
         lab.reload(text).unwrap();
         assert_eq!(lab.settings().has_classes(), asked);
     }
-    assert_eq!(lab.memory().classes, ClassTables::default());
+    assert_eq!(lab.classes(), ClassTables::default());
 }
 
 #[test]
@@ -67,9 +80,9 @@ fn a_class_that_stays_keeps_its_number_and_its_policy_also_over_a_restart() {
         .unwrap();
     assert_eq!(lab.class_of(UDP_KIND), udp);
     assert!(!lab.class_of(TCP_KIND).intersects(udp) && !lab.class_of(TCP_KIND).is_empty());
-    lab.written();
+    lab.take_writes();
     lab.restart();
-    assert_eq!(lab.written(), []);
+    assert_eq!(lab.take_writes(), []);
 }
 
 #[test]
@@ -127,20 +140,19 @@ fn the_node_restarts_in_another_place_when_the_words_mean_something_else() {
 #[test]
 fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     let lab = lab(EVERYTHING);
-    let memory = lab.memory();
+    let policies = lab.policies();
     let levels = |family| -> Vec<(u8, u64)> {
-        let aggregates = memory.aggregates_in_force(family);
+        let aggregates = lab.switched().aggregates[family as usize];
         let levels = (0..2).filter_map(|index| aggregates.get(index));
         let amount = |level: Aggregate| {
-            let limit = *memory.policies[&level.policy.into()].limit(0).unwrap();
+            let limit = *policies[&level.policy.into()].limit(0).unwrap();
             (level.prefix, limit.capacity())
         };
         levels.map(amount).collect()
     };
     assert_eq!(levels(IpFamily::V4), [(24, 500)]);
     assert_eq!(levels(IpFamily::V6), [(56, 600), (48, 700)]);
-    assert!(memory.settings.has_aggregates());
-    drop(memory);
+    assert!(lab.settings().has_aggregates());
     let status = lab.status();
     assert_eq!(status.aggregates, ["ipv4/24", "ipv6/56", "ipv6/48"]);
     assert!(status.node && status.policies == 2 && status.classes.len() == 1);
@@ -170,25 +182,17 @@ fn there_is_room_for_the_sliding_logs_of_prefixes() {
 fn a_reload_that_fails_leaves_every_table_as_it_was() {
     let mut lab = lab(TCP);
     lab.ban(&["192.0.2.1"], None).unwrap();
-    let tables = |lab: &Lab| {
-        let memory = lab.memory();
-        (
-            memory.classes.clone(),
-            memory.switched.of(memory.settings.generation()).clone(),
-            memory.settings,
-            memory.entries.clone(),
-        )
-    };
+    let tables = |lab: &Lab| (lab.classes(), lab.switched(), lab.settings(), lab.held());
     let before = tables(&lab);
-    lab.memory().entries_max = before.3.len();
+    lab.leave_room(0);
     lab.reload(EVERYTHING).unwrap_err();
     assert_eq!(tables(&lab), before);
-    lab.memory().entries_max = 0;
+    lab.make_room();
     // The settings come after the aggregates.
-    lab.memory().settings_refused = true;
+    lab.refuse_settings(true);
     lab.reload(EVERYTHING).unwrap_err();
     assert_eq!(tables(&lab), before);
-    lab.memory().settings_refused = false;
+    lab.refuse_settings(false);
     lab.reload(EVERYTHING).unwrap();
     assert_ne!(tables(&lab), before);
 }
@@ -196,14 +200,15 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
 #[test]
 fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes() {
     let mut lab = lab(EVERYTHING);
-    let before = lab.memory().classes.clone();
+    let before = lab.classes();
     for property in Property::ALL {
         let mut entries = before.entries().to_vec();
         let last = property.start() + property.values() - 1;
         entries[last as usize] = ClassSet::one(CLASSES_MAX - 1).unwrap();
-        lab.memory().classes = ClassTables::from_entries(entries);
+        let changed = ClassTables::from_entries(entries);
+        lab.tables_mut().policies.set_classes(&changed).unwrap();
         (0..165).for_each(|_| lab.tick());
-        assert!(lab.memory().classes == before, "{property:?}");
+        assert!(lab.classes() == before, "{property:?}");
     }
 }
 
@@ -218,9 +223,9 @@ fn a_runtime_limit_counts_a_class() {
     let tcp = lab.class_of(TCP_KIND);
     let policy = lab.policy_of("198.51.100.1");
     assert!(policy.limits().any(|limit| limit.classes() == tcp));
-    lab.written();
+    lab.take_writes();
     lab.restart();
-    assert_eq!(lab.written(), []);
+    assert_eq!(lab.take_writes(), []);
 }
 
 #[test]
@@ -247,10 +252,10 @@ fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
         format!("{PLAIN}{}", (0..4).map(policy).collect::<String>())
     };
     let mut lab = lab(&classes(1));
-    let before = lab.memory().classes.clone();
+    let before = lab.classes();
     let error = lab.reload(&classes(5)).unwrap_err().to_string();
     assert!(error.contains("change fewer at once"), "{error}");
-    assert_eq!(lab.memory().classes, before);
+    assert_eq!(lab.classes(), before);
     lab.reload(&classes(4)).unwrap();
     lab.reload(&classes(7)).unwrap();
 }
@@ -258,31 +263,23 @@ fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
 #[test]
 fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
     let lab = lab(EVERYTHING);
-    let scope_of = |index: u32| lab.memory().policies[&index].scope();
-    let level = lab
-        .memory()
-        .aggregates_in_force(IpFamily::V4)
-        .get(0)
-        .unwrap();
+    let scope_of = |index: u32| lab.policies()[&index].scope();
+    let level = lab.switched().aggregates[0].get(0).unwrap();
     let aggregate = scope_of(level.policy.into());
     let default = scope_of(lab.settings().default_policy());
     let network: IpAddr = "203.0.113.0".parse().unwrap();
-    {
-        let mut memory = lab.memory();
-        for scope in [default, aggregate] {
-            let policy = *memory
-                .policies
-                .values()
-                .find(|it| it.scope() == scope)
-                .unwrap();
-            memory.records.insert((network, scope), used(&policy));
-        }
-        let refusals = ratelimit_common::Refusals {
-            packets: 3,
-            last_ns: 1,
-        };
-        memory.refusals.insert(network, refusals);
+    let policies = lab.policies();
+    for scope in [default, aggregate] {
+        let mut policies = policies.values();
+        let policy = policies.find(|it| it.scope() == scope).unwrap();
+        put_record(&lab, network, scope, used(policy));
     }
+    let refused = lab.memory.maps().array(REFUSED_MAPS[0]).unwrap();
+    let source = Ipv4::new([203, 0, 113, 0]);
+    let index = set_of(&source, 0, sets_of_cpu(cpus::possible().unwrap()));
+    let mut set: [refused::Refused<Ipv4>; WAYS] = refused.get(index).unwrap();
+    (0..3).for_each(|_| refused::Refused::count(&mut set, &source, Instant::from_nanos(1)));
+    refused.set(index, set).unwrap();
     let top = lab.top(9);
     let rows: BTreeSet<_> = top
         .iter()
@@ -334,19 +331,10 @@ fn check_tells_the_limits_that_a_source_shares() {
 #[test]
 fn a_prefix_without_room_decides() {
     let lab = lab(EVERYTHING);
-    let level = lab
-        .memory()
-        .aggregates_in_force(IpFamily::V4)
-        .get(0)
-        .unwrap();
-    {
-        let mut memory = lab.memory();
-        let policy = memory.policies[&level.policy.into()];
-        let network: IpAddr = "203.0.113.0".parse().unwrap();
-        memory
-            .records
-            .insert((network, policy.scope()), used(&policy));
-    }
+    let level = lab.switched().aggregates[0].get(0).unwrap();
+    let policy = lab.policies()[&level.policy.into()];
+    let network: IpAddr = "203.0.113.0".parse().unwrap();
+    put_record(&lab, network, policy.scope(), used(&policy));
     lab.check("203.0.113.9", "drop", "subnet-limited", None, "default");
     lab.check("203.0.114.9", "pass", "conforming", None, "default");
 }
@@ -441,9 +429,8 @@ fn check_tells_the_classes_whose_limit_is_used_up() {
     };
     assert_eq!(check(&lab), ("pass".to_owned(), vec![]));
     let named = lab.state.compiled.policies.get("default").unwrap();
-    let key = (address, named.policy.scope());
     let record = used(&named.policy);
-    lab.memory().records.insert(key, record);
+    put_record(&lab, address, named.policy.scope(), record);
     let refused = ["icmp", "drop", "limited"].map(str::to_owned).into();
     assert_eq!(check(&lab), ("pass".to_owned(), vec![refused]));
 }
@@ -473,36 +460,31 @@ impl Lab {
         self.set_limits(request, "root")
     }
 
-    /// Returns the writes since the last call.
-    fn written(&self) -> Vec<Write> {
-        std::mem::take(&mut self.memory().writes)
-    }
-
-    fn settings(&self) -> ratelimit_common::Settings {
-        self.memory().settings
+    fn classes(&self) -> ClassTables {
+        self.tables().policies.classes().unwrap()
     }
 
     /// The classes that a packet of a protocol may belong to.
     fn class_of(&self, kind: u32) -> ClassSet {
-        let excluded = self.memory().classes.excluded(Property::Kind, kind);
-        self.memory().classes.classes().difference(excluded)
+        let classes = self.classes();
+        let excluded = classes.excluded(Property::Kind, kind);
+        classes.classes().difference(excluded)
     }
 
     fn node(&self) -> Option<Policy> {
-        let memory = self.memory();
-        Some(memory.policies[&memory.settings.node_policy()?])
+        let index = self.settings().node_policy()?;
+        Some(self.tables().policies.get(index).unwrap())
     }
 
     fn set_node_state(&self, scope: u32, word: u64) {
         let mut record = Record::default();
         record.words[0] = word;
-        let slot = scope % NODE_POLICIES;
-        self.memory().totals.insert(slot, record);
+        let sources = &self.tables().sources;
+        sources.set_total(scope % NODE_POLICIES, record).unwrap();
     }
 
     fn node_state(&self, scope: u32) -> u64 {
-        let memory = self.memory();
-        let record = memory.totals.get(&(scope % NODE_POLICIES)).copied();
-        record.unwrap_or_default().words[0]
+        let sources = &self.tables().sources;
+        sources.total(scope % NODE_POLICIES).unwrap().words[0]
     }
 }

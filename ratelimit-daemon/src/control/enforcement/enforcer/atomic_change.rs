@@ -121,11 +121,11 @@ impl Enforcer {
         self.clear_node_before(settings)?;
         // Elsewhere, a packet may read entries before it reads the generation.
         if cfg!(not(target_arch = "x86_64")) {
-            self.datapath.wait_for_packets();
+            self.datapath.programs.wait_for_packets();
         }
         // As late as possible: usage from here to the switch is lost.
         for (from, to) in moved {
-            self.datapath.copy_region(*from, to)?;
+            self.datapath.sources.copy_region(*from, to)?;
         }
         let next = self.generation.other();
         self.datapath.set_settings(settings.in_generation(next))?;
@@ -135,7 +135,7 @@ impl Enforcer {
         if let Some(wanted) = wanted {
             self.held.switched.clone_from(&wanted.switched);
         }
-        self.datapath.wait_for_packets();
+        self.datapath.programs.wait_for_packets();
         let answer = self
             .put_all(crossing.present)
             .and_then(|()| self.remove_all_entries(&crossing.gone))

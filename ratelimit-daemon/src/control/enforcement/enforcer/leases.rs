@@ -65,7 +65,7 @@ impl Enforcer {
     /// If the datapath fails, some leases are as before.
     pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
         let (wanted, counted) = (&wanted.leases, &wanted.counted);
-        let before = self.datapath.leases()?;
+        let before = self.datapath.leases.all()?;
         let leased = wanted.iter().map(|leased| &leased.key);
         let keys = counted.iter().chain(leased);
         let mut filters = [Filter::CLEAR; 2];
@@ -74,7 +74,7 @@ impl Enforcer {
             filters[family as usize].insert(bit);
         }
         // First, so that the program looks for every key that has a lease.
-        self.datapath.set_leased_filters(&filters)?;
+        self.datapath.leases.set_filters(&filters)?;
         let is_in_first = |(_, lease): &(LogKey, Lease)| {
             let mut policies = lease.policies().into_iter();
             policies.any(|index| index < POLICIES_MAX + HALF)
@@ -112,19 +112,22 @@ impl Enforcer {
         let kept: HashSet<LogKey> = leases.iter().map(|(key, _)| *key).collect();
         let gone = before.iter().map(|(key, _)| *key);
         let gone: Vec<LogKey> = gone.filter(|key| !kept.contains(key)).collect();
-        self.datapath.remove_leases(&gone)?;
-        self.datapath.set_leases(&leases)?;
+        self.datapath.leases.remove(&gone)?;
+        self.datapath.leases.set(&leases)?;
         Ok(wanted.len() - leases.len())
     }
 
     /// Returns the leases: for each key the policy until its time, and the one after it.
     pub fn leased(&self) -> datapath::Result<Vec<(LogKey, [Policy; 2])>> {
-        let leases = self.datapath.leases()?.into_iter();
+        let leases = self.datapath.leases.all()?.into_iter();
         let leased = leases.map(|(key, lease)| {
             let [now, then] = lease.policies();
             Ok((
                 key,
-                [self.datapath.policy(now)?, self.datapath.policy(then)?],
+                [
+                    self.datapath.policies.get(now)?,
+                    self.datapath.policies.get(then)?,
+                ],
             ))
         });
         leased.collect()
@@ -132,8 +135,9 @@ impl Enforcer {
 
     /// Returns the policy of each leased key at a given time.
     pub fn leased_at(&self, at: Instant) -> datapath::Result<HashMap<LogKey, Policy>> {
-        let leases = self.datapath.leases()?.into_iter();
-        let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));
+        let leases = self.datapath.leases.all()?.into_iter();
+        let policies =
+            leases.map(|(key, lease)| Ok((key, self.datapath.policies.get(lease.at(at))?)));
         policies.collect()
     }
 }

@@ -161,7 +161,7 @@ impl Enforcer {
     /// Compares the tables and all entries with what was written, and adopts what they contain.
     pub fn verify(&mut self, extent: Extent) -> datapath::Result<ByKind> {
         let mut different = self.verify_tables(extent)?;
-        let actual = self.datapath.entries()?;
+        let actual = self.datapath.lists.all()?;
         let entries = self.different_entries(&actual);
         let words = if entries > 0 {
             self.take_entries(actual);
@@ -187,7 +187,7 @@ impl Enforcer {
     /// Returns whether the entry counts alone show that something changed.
     pub fn is_suspicious(&self) -> bool {
         let is_other = |family: &IpFamily| {
-            let counted = self.datapath.count_entries(*family);
+            let counted = self.datapath.lists.count(*family);
             counted.is_some_and(|counted| counted != self.count(*family))
         };
         self.is_in_doubt || IpFamily::ALL.iter().any(is_other)
@@ -224,7 +224,7 @@ impl Enforcer {
         let element = self.spare.element;
         let written = self.held.classes.entries();
         let end = Property::ENTRIES.min(element + CLASSES_AT_ONCE);
-        let actual = self.datapath.some_classes(element..end)?;
+        let actual = self.datapath.policies.some_classes(element..end)?;
         let is_different = written.get(element as usize..end as usize) != Some(&actual);
         self.spare.element = end % Property::ENTRIES;
         Ok(is_different)
@@ -234,7 +234,7 @@ impl Enforcer {
         let first = self.spare.policy;
         let indices = first..first + POLICIES_AT_ONCE;
         self.spare.policy = indices.end % POLICIES_MAX;
-        let actual = self.datapath.some_policies(indices.clone())?;
+        let actual = self.datapath.policies.some(indices.clone())?;
         let in_force = self.held.policies.range(indices.clone());
         let written = in_force.chain(self.held.retired.range(indices));
         let written: BTreeMap<u32, &Policy> = written.map(|it| (*it.0, it.1)).collect();
@@ -249,8 +249,9 @@ impl Enforcer {
         let mut entries = self.entries.range((behind, Bound::Unbounded));
         let (mut last, mut is_different) = (None, false);
         for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
-            is_different |= self.datapath.entry(*prefix)? != Some(EntryByGeneration::both(*entry))
-                || !PrefixFilterCounts::admit(*prefix, &*self.datapath);
+            is_different |= self.datapath.lists.get(*prefix)?
+                != Some(EntryByGeneration::both(*entry))
+                || !PrefixFilterCounts::admit(*prefix, &self.datapath.lists);
             last = Some(*prefix);
         }
         Ok((last.filter(|_| entries.next().is_some()), is_different))
@@ -259,17 +260,20 @@ impl Enforcer {
     /// Continues the scan of a family, and returns whether it is complete.
     fn scan_some(&mut self, family: IpFamily) -> datapath::Result<(bool, bool)> {
         // Avoids a scan of millions of buckets.
-        if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
+        if self.count(family) == 0 && self.datapath.lists.count(family) == Some(0) {
             return Ok((true, false));
         }
         let mut is_different = false;
         let visit = &mut |prefix, entry: EntryByGeneration| {
             let held = self.entries.get(&prefix);
             is_different |= held.copied().map(EntryByGeneration::both) != Some(entry)
-                || !PrefixFilterCounts::admit(prefix, &*self.datapath);
+                || !PrefixFilterCounts::admit(prefix, &self.datapath.lists);
         };
         let place = &self.scans[family as usize];
-        let next = self.datapath.some_entries(family, place, AT_ONCE, visit)?;
+        let next = self
+            .datapath
+            .lists
+            .for_some(family, place, AT_ONCE, visit)?;
         let is_over = next.is_front();
         self.scans[family as usize] = next;
         Ok((is_over, is_different))
@@ -278,7 +282,7 @@ impl Enforcer {
     /// Returns whether the kernel reports the number of entries. A scan then misses none.
     pub fn is_counted(&self) -> bool {
         let mut families = IpFamily::ALL.into_iter();
-        families.all(|family| self.datapath.count_entries(family).is_some())
+        families.all(|family| self.datapath.lists.count(family).is_some())
     }
 
     fn different_entries(&self, actual: &[(Prefix, EntryByGeneration)]) -> usize {

@@ -32,7 +32,8 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
         unanswered_packets: state
             .enforcer
             .datapath()
-            .challenge_unanswered()
+            .challenge
+            .unanswered()
             .unwrap_or_default(),
         paused_until: paused_until(state).map(clock::to_wall),
         dns: dns(state),
@@ -41,7 +42,7 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
 
 /// Returns the end of the pause of the challenge after no client completed it.
 pub(crate) fn paused_until(state: &State) -> Option<Instant> {
-    let until = state.enforcer.datapath().challenge_paused_until().ok();
+    let until = state.enforcer.datapath().challenge.paused_until().ok();
     until.filter(|until| clock::now() < *until)
 }
 
@@ -54,7 +55,13 @@ pub(crate) fn of_source(
     let challenge = state.intent.config.challenge.as_ref()?;
     let is_of = packet.is_challenged(challenge, &state.intent.config.classes);
     let (is_on, since) = on(Asked::Connections, state)?;
-    let verified = state.enforcer.datapath().verified(source).ok().flatten();
+    let verified = state
+        .enforcer
+        .datapath()
+        .challenge
+        .verified(source)
+        .ok()
+        .flatten();
     let verified = verified.filter(|it| clock::now() < it.until());
     Some(SourceChallenge {
         verified_until: verified.map(|it| clock::to_wall(it.until())),
@@ -93,7 +100,7 @@ fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
         When::Always => return Some((true, None)),
         When::Over(_) => {}
     }
-    let taken = state.enforcer.datapath().challenge_taken();
+    let taken = state.enforcer.datapath().challenge.taken();
     let on = taken.unwrap_or_default().of(asked);
     let is_on = clock::now() < Instant::from_nanos(on.until_ns);
     let since = is_on.then(|| clock::to_wall(Instant::from_nanos(on.since_ns)));

@@ -200,7 +200,7 @@ impl Budgets {
         if self.limits.is_empty() {
             return Vec::new();
         }
-        let mut demands = match state.enforcer.datapath().demands() {
+        let mut demands = match state.enforcer.datapath().leases.demands() {
             Ok(demands) => demands,
             Err(error) => {
                 warn!(%error, "cannot read the demand for shared limits");
@@ -233,10 +233,10 @@ impl Budgets {
         };
         let now = clock::now();
         let then = Instant::from_nanos(now.as_nanos().saturating_add(later));
-        let tables = state.enforcer.datapath().sources();
+        let tables = &state.enforcer.datapath().sources;
         let algorithm = of.limits[index].compile().algorithm();
         used(
-            &*tables,
+            tables,
             (&key, index),
             of.role,
             (&of.policy, &algorithm),

@@ -12,7 +12,7 @@ use crate::{
 /// Returns the usage of a key's limit at `index` from `now` until `then`, if no further packets
 /// arrive.
 pub fn used(
-    tables: &dyn SourceTables,
+    tables: &SourceTables,
     (key, index): (&LogKey, usize),
     role: Role,
     (policy, algorithm): (&Policy, &Algorithm),

@@ -42,7 +42,7 @@ pub(crate) fn with_bans(
         .into_iter()
         .filter(|source| busiest.iter().all(|row| row.source != *source))
         .collect();
-    let tables = state.enforcer.datapath().sources();
+    let tables = &state.enforcer.datapath().sources;
     busiest.extend(others.into_iter().filter_map(|source| {
         let ban = ban(source)?;
         let policy = policies_of(state, &[source.address()]);
@@ -99,7 +99,7 @@ pub(crate) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>>
 
 /// Returns the `count` busiest sources, busiest first.
 pub(crate) fn busiest(
-    tables: &dyn SourceTables,
+    tables: &SourceTables,
     view: &View,
     refused: &WhoWasRefused,
     count: usize,
@@ -115,7 +115,7 @@ pub(crate) fn busiest(
 }
 
 struct Scan<'a> {
-    tables: &'a dyn SourceTables,
+    tables: &'a SourceTables,
     view: &'a View,
     refused: &'a WhoWasRefused,
     now: Instant,
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
         let sharing = self.view.policies.sharing();
         let mut busy: Vec<Busy<'a>> = Vec::new();
         let mut unread = None;
-        self.tables.for_each_source(&mut |row| {
+        self.tables.for_each_source(|row| {
             let own = sharing.at(row.scope, row.source);
             let Some(policy) = own.as_ref().or_else(|| by_scope.get(&row.scope)) else {
                 return;

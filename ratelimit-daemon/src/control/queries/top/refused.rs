@@ -21,9 +21,9 @@ pub struct WhoWasRefused {
 
 impl WhoWasRefused {
     /// Reads the refusals, to show `count` rows. The policies are not known yet.
-    pub fn read(tables: &dyn SourceTables, count: usize) -> datapath::Result<Self> {
+    pub fn read(tables: &SourceTables, count: usize) -> datapath::Result<Self> {
         let mut all = HashMap::new();
-        tables.for_each_refused(&mut |source, refusals: Refusals| {
+        tables.for_each_refused(|source, refusals: Refusals| {
             all.insert(source, refusals);
         })?;
         let most = if tables.is_compact() {

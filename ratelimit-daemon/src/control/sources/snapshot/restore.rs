@@ -36,7 +36,7 @@ pub struct Restored {
 pub fn restore(
     file: &Path,
     policies: &Policies,
-    datapath: &mut dyn Datapath,
+    datapath: &mut Datapath,
     (to, time_ns): (Instant, i64),
 ) -> anyhow::Result<Option<Restored>> {
     let bytes = private::if_there(fs::read(file));
@@ -45,7 +45,7 @@ pub fn restore(
         return Ok(None);
     };
     let snapshot = Snapshot::decode(&bytes).with_context(context)?;
-    let is_compact = datapath.table_sets().is_some();
+    let is_compact = datapath.sources.table_sets().is_some();
     if snapshot.header.is_compact != is_compact {
         let store = |is_compact| if is_compact { "compact" } else { "lru" };
         bail!(
@@ -91,7 +91,7 @@ struct Restoring<'a> {
     header: &'a Header,
     /// The current policies, by scope.
     parts: BTreeMap<u32, &'a Policy>,
-    datapath: &'a mut dyn Datapath,
+    datapath: &'a mut Datapath,
     records: BTreeMap<IpFamily, Vec<SourceRow>>,
     /// Words of a `compact` table, by scope, limit and family.
     slots: BTreeMap<(u32, usize, IpFamily), Vec<(IpAddr, u64)>>,
@@ -126,7 +126,7 @@ impl Restoring<'_> {
                     record,
                 });
                 if rows.len() >= AT_ONCE {
-                    self.datapath.put_records(group.family, rows)?;
+                    self.datapath.sources.put_records(group.family, rows)?;
                     rows.clear();
                 }
             }
@@ -135,7 +135,7 @@ impl Restoring<'_> {
                 if let Some((slot, record)) = moved.map(|(policy, record)| (policy.slot(), record))
                 {
                     self.sources += 1;
-                    self.datapath.set_total(slot, record)?;
+                    self.datapath.sources.set_total(slot, record)?;
                 }
             }
             SavedUsage::Log {
@@ -160,7 +160,7 @@ impl Restoring<'_> {
                     });
                 }
                 if self.logs.len() >= AT_ONCE {
-                    self.datapath.put_logs(&self.logs)?;
+                    self.datapath.sources.put_logs(&self.logs)?;
                     self.logs.clear();
                 }
             }
@@ -186,14 +186,14 @@ impl Restoring<'_> {
 
     fn finish(&mut self) -> anyhow::Result<()> {
         for (family, rows) in &self.records {
-            self.datapath.put_records(*family, rows)?;
+            self.datapath.sources.put_records(*family, rows)?;
         }
         for ((scope, index, family), rows) in &self.slots {
             let policy = self.parts.get(scope);
             if let Some(limit) = policy.and_then(|policy| policy.limit(*index)) {
-                self.datapath.put_slots(limit, *family, rows)?;
+                self.datapath.sources.put_slots(limit, *family, rows)?;
             }
         }
-        Ok(self.datapath.put_logs(&self.logs)?)
+        Ok(self.datapath.sources.put_logs(&self.logs)?)
     }
 }

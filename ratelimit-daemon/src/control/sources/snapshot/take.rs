@@ -28,7 +28,7 @@ const SOURCES_AT_ONCE: usize = 4096;
 
 /// A snapshot to take, on any thread.
 pub struct Job {
-    pub tables: Arc<dyn SourceTables>,
+    pub tables: Arc<SourceTables>,
     pub policies: Arc<Policies>,
     /// This moment on the kernel's clock and on the daemon's, the latter in nanoseconds.
     pub now: (Instant, i64),
@@ -117,21 +117,21 @@ impl Job {
         }
         for family in IpFamily::ALL {
             to_the_end(|place| {
-                let next =
-                    self.tables
-                        .some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
-                            let Some(part) = parts.get(&row.scope) else {
-                                return;
+                let next = self
+                    .tables
+                    .some_sources(family, place, SOURCES_AT_ONCE, |row| {
+                        let Some(part) = parts.get(&row.scope) else {
+                            return;
+                        };
+                        if let Some(record) = part.in_use(&row.record) {
+                            let group = Group {
+                                scope: row.scope,
+                                family,
+                                limits: part.long,
                             };
-                            if let Some(record) = part.in_use(&row.record) {
-                                let group = Group {
-                                    scope: row.scope,
-                                    family,
-                                    limits: part.long,
-                                };
-                                encoder.words(group, row.source, &record);
-                            }
-                        })?;
+                            encoder.words(group, row.source, &record);
+                        }
+                    })?;
                 file.write_all(&encoder.take())?;
                 anyhow::Ok(next)
             })?;
@@ -152,7 +152,7 @@ impl Job {
                 for first in (0..region.sets()).step_by(SETS_AT_ONCE as usize) {
                     let end = first.saturating_add(SETS_AT_ONCE).min(region.sets());
                     let now = clock::now();
-                    self.tables.some_slots(region, first..end, &mut |row| {
+                    self.tables.some_slots(region, first..end, |row| {
                         if algorithm.used(row.word, now) == 0 {
                             return;
                         }
@@ -180,7 +180,7 @@ impl Job {
         file: &mut File,
     ) -> anyhow::Result<()> {
         to_the_end(|place: &ScanPosition| {
-            let next = self.tables.some_logs(place, &mut |row| {
+            let next = self.tables.some_logs(place, |row| {
                 let part = parts.get(&row.scope);
                 let is_long = part.is_some_and(|part| part.long >> row.limit & 1 != 0);
                 if let [_, times @ ..] = &row.words[..]

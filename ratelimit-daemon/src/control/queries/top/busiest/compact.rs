@@ -61,7 +61,7 @@ impl<'a> Scan<'a> {
         let sharing = self.view.policies.sharing();
         for (scope, of_scope) in self.view.policies.parts() {
             for (index, limit) in of_scope.2.policy.limits().enumerate() {
-                self.tables.for_each_slot(limit.region(), &mut |row| {
+                self.tables.for_each_slot(limit.region(), |row| {
                     let source = || self.tables.source_of_tag(row.family, row.tag);
                     let own = sharing.has(scope).then(|| sharing.at(scope, source()));
                     let policy = own.flatten().unwrap_or(of_scope);

@@ -3,53 +3,159 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::anyhow;
-use ratelimit_common::{features::Features, layout::INTERFACES_MAX};
+use ratelimit_common::{
+    Settings, features::Features, generation::ByGeneration, interface::InterfaceRule,
+    layout::INTERFACES_MAX,
+};
 use ratelimit_core::config::{Interface, Mode};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
-use super::{Kernel, rule_of};
+use super::{
+    Result, grace_period,
+    maps::{Array, Maps},
+    rings::Rings,
+};
 use crate::{
-    datapath::Attachments,
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, InterfacePlan, PinnedLink},
+    loader::{Attachment, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink},
 };
 
+/// The rules of interfaces, by name.
+pub type InterfaceRules = BTreeMap<String, InterfaceRule>;
+
+/// Programs on their interfaces.
+pub trait Attachments: Send {
+    /// Creates the maps of a plan; new ones are empty. Running programs keep the old ones until
+    /// they are attached again.
+    ///
+    /// # Errors
+    ///
+    /// If memory is short or the kernel refuses, everything is as before.
+    fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Maps>;
+
+    /// Releases the maps whose records were carried over to larger or smaller ones.
+    fn forget_replaced(&mut self) -> anyhow::Result<()>;
+
+    /// Waits until no packet from before this call is being processed. Data that only such packets
+    /// could use may then be overwritten.
+    fn wait_for_packets(&self);
+
+    /// Writes the rules of interfaces, each of them atomically. Interfaces without a rule have
+    /// none.
+    fn set_rules(&mut self, rules: ByGeneration<InterfaceRules>) -> Result<()>;
+
+    /// Returns these rules.
+    fn rules(&self) -> Result<ByGeneration<InterfaceRules>>;
+
+    /// Returns the slots of interfaces in the counters, with their names.
+    fn slots(&self) -> Vec<(u32, String)>;
+
+    /// Returns whether one of our programs is running anywhere, with the tables it was attached
+    /// with.
+    fn runs(&self) -> bool;
+
+    /// Returns the state of an interface.
+    fn look(&self, interface: &str) -> anyhow::Result<Sight>;
+
+    /// Applies renames: programs on interfaces that have another name than when they were attached
+    /// count for the new name, if it is configured. Returns the old and the new names.
+    ///
+    /// # Errors
+    ///
+    /// On failure, all count as before.
+    fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>>;
+
+    /// Loads the program for a missing interface, so that it can be attached as soon as the
+    /// interface appears.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the verifier refuses it.
+    fn prepare(&mut self, interface: &Interface) -> anyhow::Result<()>;
+
+    /// Attaches the program to an interface, or to the one that had its name, replacing one of
+    /// ours. Returns a remark, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns why it is not attached, or continues as before.
+    fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>>;
+
+    /// Replaces the running programs on some of these interfaces, except those with other tables.
+    ///
+    /// # Errors
+    ///
+    /// A program that cannot be replaced continues as before.
+    fn replace(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
+
+    /// Returns the features of every running program, and of those attached next.
+    fn features(&self) -> Features;
+
+    /// Replaces the running programs by ones with these features.
+    ///
+    /// # Errors
+    ///
+    /// If a program cannot be replaced, others may have been: [`features`](Self::features) then
+    /// returns those common to the old and the new programs.
+    fn specialise(&mut self, features: Features) -> anyhow::Result<()>;
+
+    /// Sets the features of the programs that are attached next. Those that run keep theirs, which
+    /// are at least these.
+    fn set_features(&mut self, features: Features);
+
+    /// Detaches the program from an interface, or from the one that had its name.
+    fn take_off(&mut self, interface: &str) -> anyhow::Result<()>;
+
+    /// Detaches the program from all interfaces except these.
+    fn keep_only(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
+
+    /// Restores removed pins, and returns whether there were any.
+    fn keep_pinned(&mut self) -> anyhow::Result<bool>;
+
+    /// Returns the interfaces whose program calls another program than the one pinned at the path
+    /// in `chain`, also if none is pinned there.
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
+
+    /// Detaches all programs, returns their interfaces, and releases the tables.
+    fn detach(&mut self) -> anyhow::Result<Vec<String>>;
+}
+
 /// An interface with a slot.
-pub(super) struct Port {
-    pub(super) slot: u32,
+struct Port {
+    slot: u32,
     /// Whether one of our links may be pinned for it.
-    pub(super) is_pinned: bool,
+    is_pinned: bool,
     /// The configuration of the interface.
-    pub(super) interface: Interface,
-    pub(super) program: Option<OwnProgram>,
+    interface: Interface,
+    program: Option<OwnProgram>,
 }
 
 impl Port {
-    pub(super) fn reads_these_tables(&self) -> bool {
+    fn reads_these_tables(&self) -> bool {
         let program = self.program.as_ref();
         program.is_some_and(|program| !program.has_other_tables)
     }
 }
 
 /// One of our programs, for an interface.
-pub(super) struct OwnProgram {
-    pub(super) number: u32,
+struct OwnProgram {
+    number: u32,
     /// The index of the interface.
-    pub(super) index: u32,
-    pub(super) takes_long_frames: bool,
+    index: u32,
+    takes_long_frames: bool,
     /// The program that receives passed packets.
-    pub(super) next: Option<PathBuf>,
+    next: Option<PathBuf>,
     /// The pin for other programs to call, if it is not attached by a link.
-    pub(super) entry: Option<PathBuf>,
+    entry: Option<PathBuf>,
     /// Whether it uses other tables than the current ones, which must be filled before it is
     /// replaced.
-    pub(super) has_other_tables: bool,
-    pub(super) age: Age,
+    has_other_tables: bool,
+    age: Age,
 }
 
 /// The age of a program in relation to the current configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Age {
+enum Age {
     /// This daemon attached it to the current tables.
     Current,
     /// A previous daemon attached it, so its constants and some of its tables may be others.
@@ -65,7 +171,120 @@ impl OwnProgram {
     }
 }
 
-impl Attachments for Kernel {
+/// The programs in the kernel, and their loader.
+pub(super) struct Programs {
+    loader: Box<dyn Loader>,
+    /// The rules of interfaces, including those without a slot yet.
+    rules: ByGeneration<InterfaceRules>,
+    rules_by_slot: Array<ByGeneration<InterfaceRule>>,
+    /// The features of every running program.
+    features: Features,
+    /// Interfaces with a slot in the counters, by name.
+    ports: BTreeMap<String, Port>,
+}
+
+/// The map of the rules of interfaces.
+const INTERFACES: &str = "INTERFACES";
+
+impl Programs {
+    /// Has the loader open the maps of a plan, and adopts the running programs.
+    pub fn open(
+        mut loader: Box<dyn Loader>,
+        held: &Pinned,
+        plan: &MapPlan,
+        wanted: &[Interface],
+    ) -> anyhow::Result<(Self, Maps, Rings)> {
+        let descriptors = loader.open_maps(plan)?;
+        let rings = Rings::open(&descriptors)?;
+        let maps = Maps::try_from(descriptors)?;
+        // Tables are new if the old ones do not fit; running programs keep the old ones.
+        let settings: Array<Settings> = maps.array("SETTINGS")?;
+        let has_other_tables = held.has_other_layout || !settings.get(0)?.are_written();
+        let port = |link: &PinnedLink| {
+            let on = interface::running(link.program)?;
+            let program = on.map(|on| OwnProgram {
+                number: link.program,
+                index: on.index,
+                takes_long_frames: link.takes_long_frames,
+                next: None,
+                entry: None,
+                has_other_tables,
+                age: Age::Adopted,
+            });
+            let is_configured = |it: &&Interface| it.name == link.interface;
+            let interface = wanted.iter().find(is_configured).cloned();
+            let port = Port {
+                slot: link.slot,
+                is_pinned: true,
+                interface: interface.unwrap_or_else(|| unwanted(link)),
+                program,
+            };
+            anyhow::Ok((link.interface.clone(), port))
+        };
+        let mut programs = Self {
+            loader,
+            rules: ByGeneration::default(),
+            rules_by_slot: maps.array(INTERFACES)?,
+            features: Features::NONE,
+            ports: held.links.iter().map(port).collect::<anyhow::Result<_>>()?,
+        };
+        // Packets are judged by these rules until others are set.
+        programs.rules = programs.rules()?;
+        Ok((programs, maps, rings))
+    }
+
+    /// Writes the rules of the interfaces with a slot.
+    fn write_rules(&self) -> Result<()> {
+        for (name, port) in &self.ports {
+            self.rules_by_slot
+                .set(port.slot, rule_of(&self.rules, name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the rule of an interface in each generation.
+fn rule_of(rules: &ByGeneration<InterfaceRules>, interface: &str) -> ByGeneration<InterfaceRule> {
+    rules.map(|rules| rules.get(interface).copied().unwrap_or_default())
+}
+
+impl Attachments for Programs {
+    fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Maps> {
+        let maps = Maps::try_from(self.loader.open_maps(plan)?)?;
+        self.rules_by_slot = maps.array(INTERFACES)?;
+        let programs = self.ports.values_mut();
+        for program in programs.filter_map(|port| port.program.as_mut()) {
+            program.age = Age::Outlived;
+        }
+        Ok(maps)
+    }
+
+    fn forget_replaced(&mut self) -> anyhow::Result<()> {
+        self.loader.forget_replaced()
+    }
+
+    fn wait_for_packets(&self) {
+        grace_period::wait();
+    }
+
+    fn set_rules(&mut self, rules: ByGeneration<InterfaceRules>) -> Result<()> {
+        self.rules = rules;
+        self.write_rules()
+    }
+
+    fn rules(&self) -> Result<ByGeneration<InterfaceRules>> {
+        let ports = self.ports.iter();
+        let held = ports.map(|(name, port)| Ok((name, self.rules_by_slot.get(port.slot)?)));
+        let held: Vec<_> = held.collect::<Result<_>>()?;
+        Ok(ByGeneration::each(|generation| {
+            let mut interfaces = self.rules.of(generation).clone();
+            let held = held.iter();
+            interfaces.extend(held.map(|(name, rule)| ((*name).clone(), *rule.of(generation))));
+            interfaces.retain(|_, rule| *rule != InterfaceRule::default());
+            interfaces
+        }))
+    }
+
     fn slots(&self) -> Vec<(u32, String)> {
         let ports = self.ports.iter();
         ports
@@ -132,7 +351,7 @@ impl Attachments for Kernel {
                 self.take_off(&name)?;
             }
         }
-        self.loader()?.rename(&names)?;
+        self.loader.rename(&names)?;
         let ports = std::mem::take(&mut self.ports).into_iter();
         let (renamed, others): (Vec<_>, Vec<_>) =
             ports.partition(|(name, _)| names.contains_key(name));
@@ -157,7 +376,7 @@ impl Attachments for Kernel {
             program: None,
         };
         self.ports.entry(plan.name.clone()).or_insert(port);
-        self.loader()?.prepare(&plan)
+        self.loader.prepare(&plan)
     }
 
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
@@ -175,6 +394,16 @@ impl Attachments for Kernel {
         Err(refused)
     }
 
+    fn replace(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
+        for interface in interfaces {
+            let port = self.ports.get(&interface.name);
+            if port.is_some_and(Port::reads_these_tables) {
+                self.attach(interface)?;
+            }
+        }
+        Ok(())
+    }
+
     fn features(&self) -> Features {
         self.features
     }
@@ -187,7 +416,7 @@ impl Attachments for Kernel {
             .map(|(name, port)| (name.clone(), port.interface.clone()))
             .collect();
         for (name, interface) in interfaces {
-            if let Err(error) = self.replace(&name, &interface) {
+            if let Err(error) = self.replace_one(&name, &interface) {
                 self.features = before & features;
                 return Err(error.context(format!("replacing the program on {name}")));
             }
@@ -200,7 +429,7 @@ impl Attachments for Kernel {
     }
 
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()> {
-        self.loader()?.detach(interface)?;
+        self.loader.detach(interface)?;
         if let Some(port) = self.ports.get_mut(interface) {
             port.is_pinned = false;
             port.program = None;
@@ -223,7 +452,7 @@ impl Attachments for Kernel {
         if !self.runs() {
             return Ok(false);
         }
-        self.loader()?.keep_pinned()
+        self.loader.keep_pinned()
     }
 
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
@@ -231,11 +460,11 @@ impl Attachments for Kernel {
         if programs.all(|program| program.next.is_none()) {
             return Ok(Vec::new());
         }
-        self.loader()?.stale_next()
+        self.loader.stale_next()
     }
 
     fn detach(&mut self) -> anyhow::Result<Vec<String>> {
-        let interfaces = self.loader()?.detach_all()?;
+        let interfaces = self.loader.detach_all()?;
         for port in self.ports.values_mut() {
             port.is_pinned = false;
             port.program = None;
@@ -244,10 +473,10 @@ impl Attachments for Kernel {
     }
 }
 
-impl Kernel {
+impl Programs {
     /// Replaces the program of an interface if it is running. Otherwise it gets the current
     /// features when its interface appears. A lost pin of the `chain` does not prevent that.
-    fn replace(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
+    fn replace_one(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
         if !self.runs_on(name)? {
             return Ok(());
         }
@@ -272,9 +501,9 @@ impl Kernel {
             None => self.look(name)?.program.and_then(|program| program.on),
         };
         let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-        self.interface_rules
+        self.rules_by_slot
             .set(plan.slot, rule_of(&self.rules, name))?;
-        let attachment = self.loader()?.attach(plan)?;
+        let attachment = self.loader.attach(plan)?;
         let port = Port {
             slot: plan.slot,
             is_pinned: true,
@@ -359,7 +588,7 @@ impl Kernel {
 
 /// Returns settings for an interface that is no longer configured. Its program runs until it is
 /// detached.
-pub(super) fn unwanted(link: &PinnedLink) -> Interface {
+fn unwanted(link: &PinnedLink) -> Interface {
     Interface {
         name: link.interface.clone(),
         mode: Mode::Auto,

@@ -6,7 +6,6 @@ use std::{
     collections::HashMap,
     hash::Hash,
     net::IpAddr,
-    os::fd::AsFd,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -20,9 +19,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     Result,
-    map_errors::unreadable,
     mapped::Mapped,
-    maps::{Elements, Maps},
+    maps::{Array, Maps},
 };
 use crate::cpus;
 
@@ -30,7 +28,7 @@ pub(super) struct RefusedMap<A: IpAddress + Hash + Pod>
 where
     Refused<A>: Pod,
 {
-    sets: Elements<[Refused<A>; WAYS]>,
+    sets: Array<[Refused<A>; WAYS]>,
     sets_of_cpu: u32,
 }
 
@@ -40,7 +38,7 @@ where
 {
     pub fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
-            sets: maps.elements(name)?,
+            sets: maps.array(name)?,
             sets_of_cpu: sets_of_cpu(cpus::possible()?),
         })
     }
@@ -59,8 +57,7 @@ where
     /// Visits all sources known to have been refused.
     pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<()> {
         let words = self.sets.len() as usize * words_of_set::<A>();
-        let mapped = Mapped::new(self.sets.descriptor.as_fd(), words);
-        let mapped = mapped.map_err(unreadable(self.sets.name))?;
+        let mapped = self.sets.map_words(0..words)?;
         for (source, refusals) in refusals_in::<A>(&mapped) {
             visit(source.to_std(), refusals);
         }

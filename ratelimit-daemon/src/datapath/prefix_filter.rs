@@ -4,20 +4,16 @@
 //! uses them in random order, so parts stay mapped for a while. But both families together take 13
 //! MiB, none of which an idle daemon needs.
 
-use std::{
-    cell::OnceCell,
-    io,
-    os::fd::{AsFd, OwnedFd},
-};
+use std::{cell::OnceCell, io, sync::Arc};
 
-use super::{mapped::Mapped, maps::Maps};
+use super::{backend::Backend, mapped::Mapped, maps::Maps};
 
 /// The words of a part: 64 KiB.
 const PART: u32 = 1 << 13;
 
 pub(super) struct PrefixFilter {
     name: &'static str,
-    map: OwnedFd,
+    map: Arc<dyn Backend>,
     words: u32,
     parts: Vec<OnceCell<Mapped>>,
 }
@@ -27,7 +23,7 @@ impl PrefixFilter {
     pub fn new(maps: &Maps, name: &'static str, words: u32) -> anyhow::Result<Self> {
         Ok(Self {
             name,
-            map: maps.descriptor(name)?,
+            map: maps.open(name)?,
             words,
             parts: (0..words.div_ceil(PART)).map(|_| OnceCell::new()).collect(),
         })
@@ -66,6 +62,6 @@ impl PrefixFilter {
 
     fn map_part(&self, part: u32) -> io::Result<Mapped> {
         let (start, end) = (part * PART, self.words.min((part + 1) * PART));
-        Mapped::part(self.map.as_fd(), start as usize..end as usize)
+        self.map.map_words(start as usize..end as usize)
     }
 }
