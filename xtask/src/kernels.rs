@@ -31,7 +31,7 @@ pub const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"]
 /// The arguments of the test binaries.
 const TEST_ARGUMENTS: &str = "--nocapture --test-threads=1";
 
-/// Tests the BPF program on Debian's kernels 6.1 and 6.12, also with PREEMPT_RT, in an emulator
+/// Tests the BPF program on Debian's kernels 6.1 and 6.12, and a real-time one, in an emulator
 #[derive(Args)]
 pub struct Arguments {
     /// The series of kernels, with `-rt` for real-time ones
