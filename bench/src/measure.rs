@@ -84,17 +84,17 @@ impl Bench<'_> {
         measure().with_context(|| format!("measuring {}", scenario.name))
     }
 
-    /// Measures a program that judges nothing, and adds it to `report` as `name`.
+    /// Measures a program that judges nothing in named traffic, and adds that to `report`.
     pub fn measure_program(
         &self,
         program: &ProgramFd,
-        name: String,
-        traffic: Traffic,
+        named: &[(String, Traffic)],
         report: &mut Report,
     ) -> Result<()> {
-        let case = Case::new(traffic, "");
-        let running = vec![Running::new(&case, name)];
-        self.run(program, |_| Ok(None), running, report)
+        let cases: Vec<Case> = named.iter().map(|(_, it)| Case::new(*it, "")).collect();
+        let named = cases.iter().zip(named);
+        let running = named.map(|(case, (name, _))| Running::new(case, name.clone()));
+        self.run(program, |_| Ok(None), running.collect(), report)
     }
 
     /// Measures the cases of a program. `judged` returns the packets with the verdict of a case,

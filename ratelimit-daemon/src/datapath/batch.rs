@@ -43,7 +43,7 @@ pub fn zeroed<T: Pod>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
-/// Calls `visit` with every element. Array that are added or removed during the scan may be
+/// Calls `visit` with every element. Elements that are added or removed during the scan may be
 /// missed. In LRU maps, an element may mix old and new words, but each word is consistent.
 pub fn for_each<K: Pod, V: Pod>(map: &dyn Backend, mut visit: impl FnMut(K, V)) -> io::Result<()> {
     to_the_end(|place| for_some(map, place, ELEMENTS, &mut visit))
