@@ -1,6 +1,6 @@
 //! The datapath: the tables that judge packets, and the programs on interfaces.
 //!
-//! Tables are typed maps over a [`Backend`](backend::Backend): maps of the kernel, or maps in
+//! Tables are typed maps over a backend (`backend.rs`): maps of the kernel, or maps in
 //! memory for tests.
 
 mod backend;

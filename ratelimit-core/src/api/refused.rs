@@ -9,8 +9,8 @@ use crate::lists::NoList;
 /// Reports that a request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
-    /// The error: what failed, on which object, and why; no trailing full stop. [`Problem`] has it
-    /// as `detail`.
+    /// The error: what failed, on which object, and why; no trailing full stop. A
+    /// [`Problem`](super::Problem) has it as `detail`.
     #[serde(alias = "detail")]
     pub error: String,
     /// A command or configuration line that fixes the error.

@@ -1,4 +1,4 @@
-//! The operations of a map on bytes. [`KernelMap`](super::KernelMap) is one of the kernel,
+//! The operations of a map on bytes. [`KernelMap`](super::kernel::KernelMap) is one of the kernel,
 //! `MemoryMap` one for tests. Everything that knows the types of keys and values is above.
 
 use std::{io, mem::MaybeUninit, ops::Range};
