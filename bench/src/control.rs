@@ -51,7 +51,7 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
     let [first, second] = [7, 8].map(|seed| lists::addresses(seed, MILLION));
     write(&file, &first[..1])?;
     let toml = format!(
-        "{}\n[list.{LIST}]\nfile = \"{}\"",
+        "{}\n[list.{LIST}]\nfile = \"{}\"\nallow_wide = true",
         catalog::policy(catalog::WIDE),
         file.display()
     );

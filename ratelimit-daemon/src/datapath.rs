@@ -206,7 +206,7 @@ pub struct Tables {
 
 /// The datapath in the kernel as it was opened.
 pub struct Opened {
-    /// Its tables and programs.
+    /// The tables and programs.
     pub datapath: Datapath,
     /// The rings to read.
     pub rings: Rings,

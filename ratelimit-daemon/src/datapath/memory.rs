@@ -1,4 +1,4 @@
-//! Maps in memory, for tests of the control plane. They know nothing of what they store.
+//! Maps of bytes in memory, for tests of the control plane.
 
 use std::{
     collections::BTreeMap,

@@ -50,7 +50,7 @@ pub struct Next {
 
 /// The reason for a change of configuration, with the texts or the trial it results in.
 pub enum Why {
-    /// The files on disk changed. With `force` also if they lock somebody out.
+    /// The files on disk changed. With `force`, it may lock an operator out.
     Reload { texts: Vec<File>, force: bool },
     /// A trial begins.
     Trial(Trial),
