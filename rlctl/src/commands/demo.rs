@@ -80,14 +80,14 @@ fn show(output: &Output) -> Result<Report> {
         "Two network namespaces; ratelimitd runs in one of them with this configuration:\n\n{toml}"
     ));
     let daemon = Daemon::start(&network, &toml, &interrupted)?;
-    let receiver = Receiver::start(&network)?;
+    let mut receiver = Receiver::new(&network)?;
     let flows = traffic::flows();
     output.progress(&format!(
         "\n{} sources send for {:.1} s from the other one.\n",
         flows.len(),
         DURATION.as_secs_f64()
     ));
-    let mut figures = traffic::send(&network, &receiver, &flows, DURATION, &interrupted)?;
+    let mut figures = traffic::send(&network, &mut receiver, &flows, DURATION, &interrupted)?;
     output.progress(&table(&figures).to_string());
 
     let banned = [Flow::steady(BANNED, 400)];
@@ -99,7 +99,7 @@ fn show(output: &Output) -> Result<Report> {
         (&["unban", BANNED], false),
     ] {
         daemon.rlctl(words, output)?;
-        for mut figure in traffic::send(&network, &receiver, &banned, BAN, &interrupted)? {
+        for mut figure in traffic::send(&network, &mut receiver, &banned, BAN, &interrupted)? {
             let expected = if is_banned { 0 } else { figure.sent };
             figure.expected = expected..=expected;
             let Figure { sent, arrived, .. } = figure;
@@ -110,12 +110,18 @@ fn show(output: &Output) -> Result<Report> {
     }
     daemon.rlctl(&["stats"], output)?;
     drop(daemon);
-    let wrong = figures.iter().filter(|it| !it.is_right()).count();
+    let wrong = figures.iter().filter(|it| !it.is_right());
+    let wrong: Vec<String> = wrong
+        .map(|it| {
+            let (source, sent, arrived) = (&it.source, it.sent, it.arrived);
+            format!(
+                "{arrived} of {sent} packets of {source} arrived, {}",
+                plain_mark(it)
+            )
+        })
+        .collect();
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
     let all = figures.len();
-    ensure!(
-        wrong == 0,
-        "{wrong} of {all} sources do not match their limits"
-    );
     let text = format!("\nAll {all} counts match the limits. Everything is removed again.");
     Ok(Report::from_json(json!({ "figures": figures }), text))
 }
