@@ -41,6 +41,10 @@ static MINIMAL_SETS: Array<[Slot; SLOTS], 1> = Array::new();
 #[unsafe(no_mangle)]
 static SET_MASK: u32 = 0;
 
+/// Two odd numbers, set by user space. Whoever does not know them cannot choose sources of one set.
+#[unsafe(no_mangle)]
+static SEEDS: [u64; 2] = [0; 2];
+
 /// New sources per window, set by user space. Sources over the budget pass without a record.
 #[unsafe(no_mangle)]
 static NEW_SOURCES: u32 = 0;
@@ -98,9 +102,15 @@ pub fn with_lru(context: &XdpContext) -> Option<u32> {
 #[inline(always)]
 pub fn with_sets(context: &XdpContext) -> Option<u32> {
     judge(context, |source, now| {
-        let mixed = source.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // SAFETY: user space writes it before the program is loaded.
-        let mask = unsafe { (&raw const SET_MASK).read_volatile() };
+        // SAFETY: user space writes them before the program is loaded.
+        let (mask, [first, second]) = unsafe {
+            (
+                (&raw const SET_MASK).read_volatile(),
+                (&raw const SEEDS).read_volatile(),
+            )
+        };
+        let mixed = (source ^ source >> 32).wrapping_mul(first);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(second);
         let slots = MINIMAL_SETS
             .get_ptr_mut((mixed >> 32) as u32 & mask)?
             .cast::<Slot>();
