@@ -46,6 +46,8 @@ pub struct Evidence {
     /// The number of samples.
     pub samples: u64,
     packets: u64,
+    /// The packets that the sample of each represents, added up.
+    represented: u64,
     bytes: u64,
     /// Packets for which this host has a socket.
     with_socket: u64,
@@ -74,6 +76,7 @@ impl Evidence {
         self.sources.add(source, key);
         self.samples += 1;
         self.packets += packets;
+        self.represented += packets * packets;
         self.bytes += packets * u64::from(sample.bytes);
         match sample.content {
             Content::Datagram(datagram) => {
@@ -109,6 +112,11 @@ impl Evidence {
             | Content::LaterFragment
             | Content::Other => {}
         }
+    }
+
+    /// The packets that were left out for each that was counted: none if all were sampled.
+    pub fn left_out(&self) -> u64 {
+        (self.represented / self.packets.max(1)).saturating_sub(1)
     }
 
     /// The bytes of a frame on average.

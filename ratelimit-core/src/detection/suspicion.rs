@@ -19,6 +19,8 @@ const SAMPLES_MIN: u64 = 32;
 /// A genuine client continues its connection with at least this many segments per two requests: it
 /// acknowledges and closes.
 const SEGMENTS_FOR_TWO_MIN: u64 = 3;
+/// A difference of this many standard deviations is no coincidence.
+const DEVIATIONS: u64 = 4;
 /// Acknowledgements without a connection for each request that do not indicate an attack: the last
 /// segment of a handshake, and data that arrives with it before the network stack has processed it.
 const STRAYS_MAX: u64 = 3;
@@ -169,11 +171,19 @@ impl Suspicion<'_> {
             // forged.
             Pace::Fast if self.kind != Kind::RstFlood => {
                 let going_on = acknowledging + self.around.resets.min(acknowledging);
-                going_on * 2 < self.packets * SEGMENTS_FOR_TWO_MIN
+                self.is_followed_by_few(going_on)
             }
-            Pace::Fast => acknowledging * 2 < self.packets * SEGMENTS_FOR_TWO_MIN,
+            Pace::Fast => self.is_followed_by_few(acknowledging),
             Pace::Slow => acknowledging * 10 < self.packets,
         }
+    }
+
+    /// Whether fewer than [`SEGMENTS_FOR_TWO_MIN`] segments `follow` two of the packets. Both numbers
+    /// are estimates where packets were left out, and the difference has to exceed their error.
+    fn is_followed_by_few(&self, follow: u64) -> bool {
+        let enough = self.packets * SEGMENTS_FOR_TWO_MIN;
+        let variance = self.evidence.left_out() * (4 * follow + SEGMENTS_FOR_TWO_MIN * enough);
+        follow * 2 + DEVIATIONS * variance.isqrt() < enough
     }
 
     /// The target resets nearly all: it knows no such connections.

@@ -82,6 +82,35 @@ fn requests_that_clients_continue_with_are_none() {
     check(traffic(50_000, with_congestion_flags), &[]);
 }
 
+/// In a burst some packets are sampled at first, and then one of 32 on average.
+#[test]
+fn connections_in_a_burst_are_none_whichever_of_their_packets_are_sampled() {
+    const BURST: u32 = 200;
+    let connections = |packet| match packet % 3 {
+        0 => (CLIENT, Content::Request),
+        1 => (CLIENT, Content::Stray { port: 80 }),
+        _ => (CLIENT, Content::Acknowledging),
+    };
+    let mut random = 1u32;
+    for all_up_to in [0, 16, 64] {
+        for _ in 0..300 {
+            let (mut left_out, mut skip) = (0, 0);
+            let sampled = (0..).zip(traffic(2_000, connections));
+            let sampled = sampled.filter_map(|(packet, sample)| {
+                if packet % BURST >= all_up_to && left_out < skip {
+                    left_out += 1;
+                    return None;
+                }
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let packets = left_out + 1;
+                (left_out, skip) = (0, random >> 26);
+                Some(Sample { packets, ..sample })
+            });
+            check(sampled, &[]);
+        }
+    }
+}
+
 #[test]
 fn clients_behind_one_address_are_none() {
     let behind = |packet| match packet % 10 {
