@@ -41,5 +41,6 @@ pub mod quantity;
 pub mod rules;
 pub mod simulation;
 pub mod snapshot;
+pub mod tcp_connections;
 pub mod upstream;
 pub mod watched;

@@ -43,7 +43,7 @@ use crate::{
     recording::{self, Recorder},
     rtnetlink::Watch,
     systemd,
-    tasks::{cluster, crowdsec, events, keys, links, protected, samples, traffic},
+    tasks::{cluster, crowdsec, events, keys, links, protected, samples, tcp_connections, traffic},
     traffic_log::TrafficLog,
     user::User,
 };
@@ -225,6 +225,8 @@ impl Daemon {
         tasks.spawn(until(&stop, OWN_WORK, forwarded));
         let detected = samples::follow(rings.samples, controller.clone());
         tasks.spawn(until(&stop, OWN_WORK, detected));
+        let connected = tcp_connections::follow(controller.clone());
+        tasks.spawn(until(&stop, OWN_WORK, connected));
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
         // In the background: a router has a million routes.

@@ -9,4 +9,5 @@ pub mod keys;
 pub mod links;
 pub mod protected;
 pub mod samples;
+pub mod tcp_connections;
 pub mod traffic;

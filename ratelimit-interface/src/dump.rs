@@ -1,14 +1,35 @@
-//! Questions to the kernel, with one answer or many, and changes (rtnetlink).
+//! Questions to the kernel, with one answer or many, and changes (netlink).
 
-use std::io;
+use std::{fmt::Debug, io};
 
 use anyhow::bail;
 use netlink_packet_core::{
-    DefaultNla, ErrorMessage, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage,
-    NetlinkPayload, Nla, NlasIterator, Parseable,
+    DefaultNla, ErrorMessage, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkMessage, NetlinkPayload, NetlinkSerializable, Nla, NlasIterator,
+    Parseable,
 };
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_sys::{
+    Socket, SocketAddr,
+    protocols::{NETLINK_ROUTE, NETLINK_SOCK_DIAG},
+};
+
+/// A message, as a question or an answer.
+pub trait Message:
+    NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<Self>> + Debug
+{
+    /// The number of its protocol.
+    const PROTOCOL: isize;
+}
+
+impl Message for RouteNetlinkMessage {
+    const PROTOCOL: isize = NETLINK_ROUTE;
+}
+
+impl Message for SockDiagMessage {
+    const PROTOCOL: isize = NETLINK_SOCK_DIAG;
+}
 
 /// Asks for one thing, and gives the answer.
 pub fn exchange(
@@ -23,10 +44,7 @@ pub fn exchange(
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"
 )]
-pub fn dump(
-    request: RouteNetlinkMessage,
-    mut visit: impl FnMut(RouteNetlinkMessage),
-) -> anyhow::Result<()> {
+pub fn dump<M: Message>(request: M, mut visit: impl FnMut(M)) -> anyhow::Result<()> {
     let socket = sent(request, NLM_F_REQUEST | NLM_F_DUMP)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;
@@ -94,11 +112,11 @@ fn text(refused: &[u8]) -> Option<String> {
 }
 
 /// A socket by which the kernel was asked.
-fn sent(request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
-    send(Socket::new(NETLINK_ROUTE)?, request, flags)
+fn sent<M: Message>(request: M, flags: u16) -> io::Result<Socket> {
+    send(Socket::new(M::PROTOCOL)?, request, flags)
 }
 
-fn send(mut socket: Socket, request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
+fn send<M: Message>(mut socket: Socket, request: M, flags: u16) -> io::Result<Socket> {
     let mut message = NetlinkMessage::from(request);
     message.header.flags = flags;
     message.finalize();
@@ -112,14 +130,14 @@ fn send(mut socket: Socket, request: RouteNetlinkMessage, flags: u16) -> io::Res
 }
 
 /// Splits received bytes into messages.
-pub fn messages(
+pub fn messages<M: Message>(
     mut bytes: &[u8],
-) -> impl Iterator<Item = anyhow::Result<NetlinkMessage<RouteNetlinkMessage>>> {
+) -> impl Iterator<Item = anyhow::Result<NetlinkMessage<M>>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
         }
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes);
+        let message = NetlinkMessage::<M>::deserialize(bytes);
         let length = message.as_ref().map_or(0, |message| message.header.length);
         // Messages begin at multiples of four bytes.
         let length = usize::try_from(length)

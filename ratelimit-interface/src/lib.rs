@@ -1,5 +1,5 @@
-//! Network interfaces as the kernel reports them (rtnetlink, `RTM_GETLINK`). It changes nothing,
-//! except for the attempt of [`refusal()`].
+//! Network interfaces and sockets as the kernel reports them (rtnetlink, `sock_diag`). It changes
+//! nothing, except for the attempt of [`refusal()`].
 // A new variant must be handled everywhere.
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -9,6 +9,7 @@ pub mod helpers;
 mod link_layer;
 mod refusal;
 pub mod route;
+pub mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -90,6 +90,7 @@ mod sources;
 mod strikes;
 mod stuck;
 mod support;
+mod tcp_connections;
 mod terminal;
 mod tunnel_devices;
 mod tunnels;

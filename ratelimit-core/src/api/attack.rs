@@ -21,7 +21,8 @@ pub struct AttackView {
     pub since: Timestamp,
 }
 
-/// An additional limit for sources that take part in an attack.
+/// An additional limit for sources that take part in an attack, or have as many connections as they
+/// may.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Limited {
     /// Prefix of the sources; each source has the limit for itself.
@@ -30,8 +31,8 @@ pub struct Limited {
     pub until: Timestamp,
     /// When the limit was set.
     pub since: Timestamp,
-    /// The kind of attack.
-    pub kind: Kind,
+    /// The kind of attack; absent for connections.
+    pub kind: Option<Kind>,
     /// Definition of the limit.
     pub limit: LimitSpec,
 }

@@ -71,7 +71,7 @@ pub struct Status {
     /// Attacks in progress.
     #[serde(default)]
     pub attacks: Vec<AttackView>,
-    /// Number of attacking sources with a temporary additional limit.
+    /// Number of sources with a temporary additional limit.
     #[serde(default)]
     pub limited: usize,
     /// Number of entries on the allow list.

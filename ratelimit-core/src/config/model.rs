@@ -353,6 +353,8 @@ pub struct PolicyConfig {
     /// The second limits of each source for established TCP connections with this host. Empty for
     /// none.
     pub established: Vec<LimitSpec>,
+    /// The TCP connections that a source may have with this host; `None` for any number.
+    pub connections: Option<NonZeroU32>,
 }
 
 /// The limits of the wider prefixes around a source, each of its own length, from the narrowest to

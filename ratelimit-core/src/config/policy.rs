@@ -2,6 +2,8 @@
 
 pub mod drops;
 
+use std::num::NonZeroU32;
+
 use super::{
     ban, limit,
     list::{self, ListConfig},
@@ -10,6 +12,9 @@ use super::{
     table::{Section, Value},
 };
 use crate::{ban::BanSpec, limit::LimitSpec, prefix::Prefix};
+
+/// The most connections that a policy may permit a source.
+const CONNECTIONS_MAX: u32 = 1_000_000;
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
@@ -32,6 +37,8 @@ pub struct Policy {
     pub ban: Option<At<BanSpec>>,
     /// The second allowance for established connections.
     pub established: Vec<At<LimitSpec>>,
+    /// The TCP connections that a source may have at a time.
+    pub connections: Option<At<NonZeroU32>>,
 }
 
 /// Reads the policies of a file.
@@ -61,6 +68,9 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     let limits = limits.map_or(vec![], |value| limit::read_list(value, &title, LIMITS));
     let established = section.take("established");
     let established = established.map_or(vec![], |value| read_established(value, &title, &limits));
+    let connections = section
+        .take("connections")
+        .and_then(|value| read_connections(&value));
     let ban = section.take("ban").and_then(ban::read);
     let observe = section.flag("observe");
     Some(Policy {
@@ -75,7 +85,12 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
         observe,
         ban,
         established,
+        connections,
     })
+}
+
+fn read_connections(value: &Value<'_>) -> Option<At<NonZeroU32>> {
+    value.located(|value| NonZeroU32::new(value.integer_in(1..=CONNECTIONS_MAX, 20)?))
 }
 
 /// Reads the second allowance for established connections: `true` is the limits of the policy once

@@ -6,6 +6,7 @@ mod challenge;
 mod classes;
 mod cluster;
 mod command_line;
+mod connections;
 mod contrib;
 mod crowdsec;
 mod destinations;

@@ -46,6 +46,15 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
     for policy in &document.policies {
         let title = format!("`established` of {}", policy.title);
         limit::refuse_shared(&title, &policy.established, report);
+        let counted = policy.connections.as_ref();
+        if let Some(connections) = counted.filter(|_| !policy.has_sources) {
+            let message = format!(
+                "`connections` of {} has no effect: an interface has none of its own",
+                policy.title
+            );
+            let hint = "write it in [policy.default], or in a policy with `sources`";
+            report.add(&connections.spot, Problem::new(message, hint));
+        }
     }
     let classes = classes::compile(document, report);
     shared::check(document, report);
@@ -133,6 +142,7 @@ fn policies(located: &[Policy], report: &Report) -> BTreeMap<String, PolicyConfi
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
             established: values(&policy.established),
+            connections: policy.connections.as_ref().map(|at| at.value),
         };
         (policy.name.clone(), compiled)
     });

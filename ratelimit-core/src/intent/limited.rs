@@ -1,4 +1,5 @@
-//! Temporary further limits of attacking sources, in addition to their policy.
+//! Temporary further limits of sources that attack or have too many connections, in addition to
+//! their policy.
 //!
 //! A limited source gets a policy of its own name: its original policy with the same state, and the
 //! further limits with separate state. It is therefore never less strict than before, also if the
@@ -15,6 +16,7 @@ use crate::{
     limit::LimitSpec,
     policies::{DEFAULT, DETECTED},
     prefix::Prefix,
+    tcp_connections,
 };
 
 /// The policy of a prefix that is limited.
@@ -52,6 +54,11 @@ impl Intent {
                 further.push(row.limit.clone());
             }
         }
+        self.combined(base, further)
+    }
+
+    /// The policy of sources under `base` that have these further limits.
+    fn combined(&self, base: Option<String>, mut further: Vec<LimitSpec>) -> LimitedPolicy {
         if base.is_none() && !further.is_empty() {
             // With these it is looser on no interface.
             further.extend(interface::limits_of_sources(&self.config));
@@ -60,6 +67,18 @@ impl Intent {
             base: base.unwrap_or_else(|| DEFAULT.to_owned()),
             further,
         }
+    }
+
+    /// The policies of sources with as many connections as they may have. They exist before there
+    /// is one, so that it takes a single entry to limit it.
+    fn policies_of_connections(&self) -> impl Iterator<Item = LimitedPolicy> {
+        let default = [(None, &self.config.default_policy)].into_iter();
+        let policies = self.config.policies.iter();
+        let policies = policies.map(|(name, policy)| (Some(name.clone()), policy));
+        let limiting = default
+            .chain(policies)
+            .filter(|(_, policy)| policy.connections_in_force().is_some());
+        limiting.map(|(base, _)| self.combined(base, vec![tcp_connections::limit()]))
     }
 
     /// The prefixes that are under such a policy.
@@ -80,6 +99,7 @@ impl Intent {
         let prefixes = self.limited.keys();
         let policies: BTreeMap<String, LimitedPolicy> = prefixes
             .map(|prefix| self.limited_policy(*prefix))
+            .chain(self.policies_of_connections())
             .map(|policy| (policy.name(), policy))
             .collect();
         let compiled = policies.into_iter().filter_map(|(name, policy)| {

@@ -40,15 +40,15 @@ impl LimitRow {
     }
 }
 
-/// A further limit of sources of an attack.
+/// A further limit of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedRow {
     /// The expiry, on the clock of the kernel.
     pub until: Instant,
     /// The start.
     pub since: Timestamp,
-    /// The attack.
-    pub kind: Kind,
+    /// The attack; `None` if the source has as many connections as it may.
+    pub kind: Option<Kind>,
     /// The limit.
     pub limit: LimitSpec,
 }

@@ -20,6 +20,7 @@ mod protect;
 mod reload;
 mod replace;
 mod snapshot;
+mod tcp_connections;
 
 use std::collections::HashSet;
 
@@ -47,6 +48,7 @@ pub use self::{
     reload::Reload,
     replace::replace,
     snapshot::{TakeSnapshot, snapshots_every, take_snapshot},
+    tcp_connections::NoteConnections,
 };
 pub use super::controller::{
     command::{Asked, Command},

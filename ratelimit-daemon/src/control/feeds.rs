@@ -15,6 +15,7 @@ pub mod expiry;
 pub mod list_files;
 pub mod pass_all;
 pub mod policy_bans;
+pub mod tcp_connections;
 pub mod trials;
 pub mod upstream;
 pub mod verified;
@@ -31,7 +32,8 @@ use ratelimit_core::{
 use self::{
     adopted::Adopted, attacks::Attacks, challenge::Challenge, cluster::Membership,
     crowdsec::CrowdsecFeed, expiry::Ended, pass_all::PassAll, policy_bans::PolicyBans,
-    trials::Trials, upstream::UpstreamFeed, verified::VerifiedSources,
+    tcp_connections::Connections, trials::Trials, upstream::UpstreamFeed,
+    verified::VerifiedSources,
 };
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
 use crate::{clock, keys::Keys};
@@ -67,6 +69,7 @@ pub struct Feeds {
     pub crowdsec: CrowdsecFeed,
     pub cluster: Membership,
     pub attacks: Attacks,
+    pub connections: Connections,
     pub policy_bans: PolicyBans,
     pub expiry: Ended,
     pub adopted: Adopted,
@@ -85,6 +88,7 @@ impl Feeds {
             crowdsec: CrowdsecFeed::new(config.crowdsec.clone()),
             cluster: Membership::new(config, keys),
             attacks: Attacks::default(),
+            connections: Connections::default(),
             policy_bans: PolicyBans::default(),
             expiry: Ended::default(),
             adopted: Adopted::default(),

@@ -394,10 +394,17 @@ fn seen(drops: &SeenDrops, now: &Zoned) -> String {
 /// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m
 /// 59s left)`
 fn limited(limited: &Limited, now: &Zoned) -> String {
+    let Some(kind) = limited.kind else {
+        return format!(
+            "limited: {} opens no more TCP connections, as it has as many as it may, since {}",
+            limited.prefix,
+            phrase::moment(limited.since, now)
+        );
+    };
     format!(
         "limited: to {} for {} by {}, since {}, until {} ({} left)",
         limited.limit,
-        limited.kind.label(),
+        kind.label(),
         limited.prefix,
         phrase::moment(limited.since, now),
         phrase::moment(limited.until, now),

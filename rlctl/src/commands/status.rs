@@ -171,7 +171,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
 }
 
 fn limited(sources: usize) -> Option<String> {
-    let count = phrase::count(sources, "attacking source", "attacking sources");
+    let count = phrase::count(sources, "source", "sources");
     (sources != 0).then(|| format!("{count} temporarily limited: `rlctl list limits`"))
 }
 

@@ -26,7 +26,7 @@ pub fn read(section: &mut Section<'_>) -> bool {
     let Some(Word::Drop) = action.and_then(|value| value.choice()) else {
         return false;
     };
-    for key in ["limits", "ban", "established"] {
+    for key in ["limits", "ban", "established", "connections"] {
         if section.has(key) {
             let message = format!(
                 "{} drops every packet, so `{key}` has no effect",

@@ -166,7 +166,7 @@ fn a_policy_selects_countries_and_networks_of_a_database_as_a_list_does() {
 config.toml:11:1: unknown key `min_count` in [policy.a]
 11 | min_count = 3
    | ^^^^^^^^^ remove it; known here: sources, mmdb, country, asn, every, allow_empty, \
-         allow_wide, action, limits, established, ban, observe
+         allow_wide, action, limits, established, connections, ban, observe
 config.toml:14:8: `mmdb` without `country` and `asn` selects nothing
 14 | mmdb = \"/c.mmdb\"
    |        ^^^^^^^^^ add for example country = [\"DE\", \"AT\"] or asn = [64500]
@@ -176,7 +176,7 @@ config.toml:18:7: `country` and `asn` select prefixes of a database
 config.toml:19:1: unknown key `every` in [policy.c]
 19 | every = \"1h\"
    | ^^^^^ remove it; known here: sources, mmdb, country, asn, action, limits, \
-         established, ban, observe
+         established, connections, ban, observe
 config.toml:22:8: `d.mmdb` is not an absolute path
 22 | mmdb = \"d.mmdb\"
    |        ^^^^^^^^ write one that begins with /, such as \

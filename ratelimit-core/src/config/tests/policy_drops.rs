@@ -17,6 +17,7 @@ limits = []
 [policy.lan]
 action = "drop"
 ban = { after = 9, within = "1s", for = "1m" }
+connections = 9
 [policy.office]
 action = "pass"
 limits = []
@@ -33,8 +34,11 @@ config.toml:9:10: [policy.default] drops every packet, so `limits` has no effect
 config.toml:12:7: [policy.lan] drops every packet, so `ban` has no effect
 12 | ban = { after = 9, within = "1s", for = "1m" }
    |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove `ban`, or `action`
-config.toml:14:10: unknown action `pass`
-14 | action = "pass"
+config.toml:13:15: [policy.lan] drops every packet, so `connections` has no effect
+13 | connections = 9
+   |               ^ remove `connections`, or `action`
+config.toml:15:10: unknown action `pass`
+15 | action = "pass"
    |          ^^^^^^ write "drop""#,
     );
 }

@@ -347,6 +347,8 @@ fn policy_change(
     parts.extend(change("observe", both, |it| it.observe, |observe| observe));
     let none = |ban| text_or(ban, "none");
     parts.extend(change("ban", both, |it| it.ban, none));
+    let any = |connections| text_or(connections, "any");
+    parts.extend(change("connections", both, |it| it.connections, any));
     Some(parts.join("; "))
 }
 

@@ -28,6 +28,7 @@ mod room;
 mod scans;
 mod sliding_logs;
 mod steps;
+mod tcp_connections;
 mod time;
 mod trials;
 mod unwritten;

@@ -142,7 +142,7 @@ impl Attacks {
                     let row = LimitedRow {
                         until,
                         since,
-                        kind,
+                        kind: Some(kind),
                         limit: rule.limit.clone(),
                     };
                     Edit::Limited(source, Some(row))

@@ -22,6 +22,8 @@ pub const SECRETS: &str = "secrets";
 pub const KEY_USAGE: &str = "key usage";
 /// Bans have no route because there are too many.
 pub const UPSTREAM: &str = "upstream";
+/// Connections are not limited.
+pub const CONNECTIONS: &str = "connections";
 /// The loader was stopped.
 pub const LOADER: &str = "loader";
 
@@ -70,7 +72,7 @@ impl Troubles {
 
 /// Returns whether enforcement differs from the configuration because of this trouble, or will.
 pub fn is_of_enforcement(what: &str) -> bool {
-    [PINS, STATE, DATABASE, CONFIGURATION, LOADER].contains(&what)
+    [PINS, STATE, DATABASE, CONFIGURATION, CONNECTIONS, LOADER].contains(&what)
 }
 
 #[cfg(test)]

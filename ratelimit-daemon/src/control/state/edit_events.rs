@@ -12,7 +12,7 @@ use crate::control::{
 };
 use ratelimit_core::{
     api::{BanChange, DETECTION, EntryCounter, What},
-    intent::{Edit, EntryRow, Intent, Target},
+    intent::{Edit, EntryRow, Intent, LimitedRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -105,17 +105,23 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             reason: row.entry.reason.clone(),
             by: row.entry.author.clone(),
         },
+        // It lasts longer.
+        (Edit::Limited(_, Some(row)), Edit::Limited(_, Some(before)))
+            if (&row.limit, row.kind) == (&before.limit, before.kind) =>
+        {
+            return None;
+        }
         (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
             target: Target::Sources(*prefix).into(),
             limits: vec![row.limit.clone()],
             observe: false,
             until: lifetime::reported(row.until),
             reason: None,
-            by: format!("{DETECTION} ({})", row.kind.label()).into(),
+            by: author(row),
         },
-        (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
+        (Edit::Limited(prefix, None), Edit::Limited(_, Some(row))) => What::LimitsRemoved {
             target: Target::Sources(*prefix).into(),
-            by: Some(cause.by().unwrap_or_else(|| DETECTION.into())),
+            by: Some(cause.by().unwrap_or_else(|| author(row))),
         },
         (Edit::Limits(target, None), _) if cause == Cause::Time => What::LimitsEnded {
             target: (*target).into(),
@@ -130,7 +136,14 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: cause.by().unwrap_or_default(),
         },
         (Edit::PassAll(None), _) => What::PassAllOff { by: cause.by() },
-        (Edit::Ban(..) | Edit::Allow(..) | Edit::Offence(..) | Edit::Config(_), _) => return None,
+        (
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::Limited(_, None)
+            | Edit::Offence(..)
+            | Edit::Config(_),
+            _,
+        ) => return None,
     })
 }
 
@@ -142,6 +155,14 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &EntryRow, cause: Cause<'_>) -
             ban,
             by: cause.by(),
         },
+    }
+}
+
+/// The author of a further limit: `detection (syn-flood)`, `connections`.
+fn author(row: &LimitedRow) -> Arc<str> {
+    match row.kind {
+        Some(kind) => format!("{DETECTION} ({})", kind.label()).into(),
+        None => "connections".into(),
     }
 }
 

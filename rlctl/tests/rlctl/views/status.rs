@@ -226,7 +226,7 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
             1,
             with(&never, dns("over 9 packets/s", true, Some(past))),
             [
-                "1 attacking source temporarily limited: `rlctl list limits`",
+                "1 source temporarily limited: `rlctl list limits`",
                 "TCP clients: never challenged; verified for 10m; up to 1000 answers/s",
                 &on,
             ],
@@ -235,7 +235,7 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
             2,
             with(&always, dns("always", true, None)),
             [
-                "2 attacking sources temporarily limited: `rlctl list limits`",
+                "2 sources temporarily limited: `rlctl list limits`",
                 "TCP clients: always challenged by rst; verified for 10m; up to 1000 answers/s",
                 "DNS clients: always challenged at port 53",
             ],

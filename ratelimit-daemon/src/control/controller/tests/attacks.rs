@@ -224,7 +224,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     let reported = check.limited.unwrap();
     assert_eq!(
         (reported.prefix, reported.kind),
-        (prefix("192.0.2.1"), Kind::HeavyHitter)
+        (prefix("192.0.2.1"), Some(Kind::HeavyHitter))
     );
     assert_eq!(reported.limit.to_string(), "5 packets per 1s");
     let before = lab.checked("192.0.2.2");

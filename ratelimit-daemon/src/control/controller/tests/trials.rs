@@ -388,7 +388,7 @@ fn what_detection_limits_by_a_class_is_not_told_while_a_trial_has_no_such_class(
     let row = LimitedRow {
         until: clock::after(Duration::from_mins(10)),
         since: clock::wall(),
-        kind: Kind::HeavyHitter,
+        kind: Some(Kind::HeavyHitter),
         limit: limit(5).of_class(Match::Named("web".into())),
     };
     let edit = Edit::Limited(prefix("192.0.2.0/24"), Some(row));

@@ -58,7 +58,7 @@ fn limited() -> LimitedRow {
     LimitedRow {
         until: Instant::from_nanos(1 << 50),
         since: Timestamp::UNIX_EPOCH,
-        kind: Kind::AckFlood,
+        kind: Some(Kind::AckFlood),
         limit: LimitSpec::new(10, LimitUnit::Packets, second, Algorithm::FixedWindow).unwrap(),
     }
 }
