@@ -2,7 +2,7 @@
 //!
 //! The network stack knows the connections of this host, so they are counted there, and not from
 //! packets. A source that has as many as its policy permits gets a further limit of its SYNs, which
-//! holds until it has fewer. Its other packets are not affected. Counts are repeated some times a
+//! holds until it has fewer, and does not affect its other packets. Counts are repeated some times a
 //! second: in between a source may open more.
 
 use std::{num::NonZeroU32, time::Duration};

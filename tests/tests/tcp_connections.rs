@@ -1,4 +1,4 @@
-//! `connections` of a policy: a source with as many opens no more, until it has closed some.
+//! `connections` of a policy: a source with as many cannot open others until it has closed some.
 
 use std::{
     io::{Read as _, Write as _},
@@ -58,7 +58,7 @@ fn a_source_opens_no_more_connections_than_its_policy_permits() {
     let mut open = opened(&lab, FAR, near, 20);
     let is_limited = |source: &str| {
         let check = service.rlctl(&["check", source]).unwrap();
-        check.stdout.contains("opens no more TCP connections")
+        check.stdout.contains("no new TCP connections from")
     };
     wait_until("it is limited", || is_limited(FAR));
     for _ in 0..3 {

@@ -13,7 +13,7 @@ use crate::{
 
 /// The time from one count to the next.
 const PACE: Duration = Duration::from_millis(100);
-/// A count of many connections takes at most one part in this many of the time.
+/// Counting and limiting take at most one part in this many of the time.
 const PART: u32 = 20;
 /// The interval at which the configuration is read where it limits no connections.
 const UNLIMITED: Duration = Duration::from_secs(1);
@@ -38,11 +38,10 @@ pub async fn follow(controller: Handle) -> anyhow::Result<()> {
         };
         let start = clock::monotonic();
         let counted = spawn_blocking(move || count(fewest, &source)).await?;
-        let taken = clock::elapsed(start);
         let counted = counted.map_err(|error| format!("{error:#}"));
         controller.call(NoteConnections(counted)).await?;
         was_counted = true;
-        sleep(PACE.max(taken * PART)).await;
+        sleep(PACE.max(clock::elapsed(start) * PART)).await;
     }
 }
 

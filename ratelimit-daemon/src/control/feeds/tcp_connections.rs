@@ -1,6 +1,9 @@
-//! Sources with as many TCP connections as their policy permits, which open no more.
+//! Sources with as many TCP connections as their policy permits, which cannot open others.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -9,7 +12,6 @@ use ratelimit_core::{
     prefix::Prefix,
     tcp_connections,
 };
-use tracing::warn;
 
 use super::{Feed, policy_bans};
 use crate::{
@@ -28,6 +30,8 @@ const RENEWED: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Connections {
     counted: BTreeMap<Prefix, u32>,
+    /// Whether there are more than [`SOURCES_MAX`].
+    has_more: bool,
 }
 
 impl Connections {
@@ -47,18 +51,17 @@ impl Feed for Connections {
                 && !policy_bans::is_exempt(state, source)
         };
         let counted = self.counted.iter().map(|(source, count)| (*source, *count));
-        let full: BTreeMap<Prefix, u32> = counted
-            .filter(|(source, count)| is_full(*source, *count))
-            .take(SOURCES_MAX)
-            .collect();
+        let mut all = counted.filter(|(source, count)| is_full(*source, *count));
+        let full: BTreeSet<Prefix> = all.by_ref().take(SOURCES_MAX).map(|it| it.0).collect();
+        self.has_more = all.next().is_some();
         let limited = intent.limited();
         let gone = limited
             .iter()
-            .filter(|(source, row)| row.kind.is_none() && !full.contains_key(source))
+            .filter(|(source, row)| row.kind.is_none() && !full.contains(source))
             .map(|(source, _)| Edit::Limited(*source, None));
         let renewed = later(now, RENEWED);
         let come = full
-            .keys()
+            .iter()
             .filter(|source| {
                 let row = limited.get(source);
                 // The limit of an attack is no looser, as a rule, and there is one for each source.
@@ -82,11 +85,11 @@ impl Feed for Connections {
         state: &mut State,
         answer: Result<Changed, Refused>,
     ) -> Result<Changed, Refused> {
-        let error = answer.as_ref().err();
-        if let Some(refused) = error {
-            warn!(error = refused.error, "cannot limit connections");
-        }
-        state.report(CONNECTIONS, error.map(|refused| refused.error.clone()));
+        let left_out = self.has_more.then(|| {
+            format!("only {SOURCES_MAX} of the sources with too many connections are limited")
+        });
+        let refused = answer.as_ref().err().map(|refused| refused.error.clone());
+        state.report(CONNECTIONS, refused.or(left_out));
         answer
     }
 }

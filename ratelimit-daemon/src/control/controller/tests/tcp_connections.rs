@@ -95,6 +95,22 @@ fn connections_that_cannot_be_counted_are_reported() {
     assert_eq!(lab.status().troubles, []);
 }
 
+#[test]
+fn sources_that_find_no_room_are_reported() {
+    let mut lab = Lab::new(limiting());
+    let all: BTreeMap<Prefix, u32> = (0..10_001u32)
+        .map(|number| (IpAddr::V4((0x0b00_0000 + number).into()).into(), 20))
+        .collect();
+    NoteConnections(Ok(all)).run(&mut lab);
+    assert_eq!(lab.full().len(), 10_000);
+    assert_eq!(
+        lab.status().troubles[0].error,
+        "only 10000 of the sources with too many connections are limited"
+    );
+    lab.count(&[]);
+    assert_eq!((lab.full(), lab.status().troubles), (vec![], vec![]));
+}
+
 impl Lab {
     fn count(&mut self, sources: &[(&str, u32)]) {
         let counted = sources
