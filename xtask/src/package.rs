@@ -1,10 +1,7 @@
 //! `cargo xtask package`: a package for Debian, and an archive with static binaries for every other
 //! Linux.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -40,12 +37,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn debian(packages: &Path) -> Result<()> {
-    let compiler = process::output(process::in_root("rustc").arg("-vV"))?;
-    let mut lines = compiler.lines();
-    let host = lines.find_map(|line| line.strip_prefix("host: "));
-    let binaries = build(host.context("rustc does not name its host")?)?;
+    build(&[])?;
     let mut pack = process::in_root("contrib/debian/build.sh");
-    pack.arg(binaries);
+    pack.arg(workspace::target_dir().join(PROFILE));
     let package = process::output(pack.arg(packages).arg(env!("CARGO_PKG_VERSION")))?;
     let mut lintian = process::in_root("lintian");
     process::run(lintian.args(["--allow-root", "--fail-on", "error,warning", &package]))?;
@@ -55,11 +49,12 @@ fn debian(packages: &Path) -> Result<()> {
 
 fn archive(packages: &Path) -> Result<()> {
     process::run(process::in_root("rustup").args(["target", "add", STATIC]))?;
-    let binaries = build(STATIC)?;
+    build(&["--target", STATIC])?;
     let file = packages.join(format!(
         "ratelimit-{}-{STATIC}.tar.gz",
         env!("CARGO_PKG_VERSION")
     ));
+    let binaries = workspace::target_dir().join(STATIC).join(PROFILE);
     try_out(&binaries)?;
     let mut pack = process::in_root("tar");
     pack.args(["--create", "--gzip", "--file"])
@@ -94,15 +89,13 @@ fn try_out(binaries: &Path) -> Result<()> {
     process::run(demo.arg("demo"))
 }
 
-/// Builds the programs for a target, and returns their directory.
-fn build(target: &str) -> Result<PathBuf> {
+fn build(arguments: &[&str]) -> Result<()> {
     let mut build = process::cargo();
-    build
-        .args(["build", "--profile", PROFILE, "--bins", "--target", target])
-        .args(["--package", "ratelimit-daemon", "--package", "rlctl"])
-        // A stripped program has no names for a backtrace. With a target, cargo applies this to
-        // it alone, and not to build scripts, which unwind.
-        .env("RUSTFLAGS", "-C force-unwind-tables=no");
-    process::run(&mut build)?;
-    Ok(workspace::target_dir().join(target).join(PROFILE))
+    build.args(["build", "--profile", PROFILE, "--bins"]).args([
+        "--package",
+        "ratelimit-daemon",
+        "--package",
+        "rlctl",
+    ]);
+    process::run(build.args(arguments))
 }
