@@ -1,9 +1,9 @@
 //! Limits of the TCP connections that a source has at a time.
 //!
 //! The network stack knows the connections of this host, so they are counted there, and not from
-//! packets. A source that has as many as its policy permits gets a further limit of its SYNs, which
-//! holds until it has fewer, and does not affect its other packets. Counts are repeated some times a
-//! second: in between a source may open more.
+//! packets. A source that has as many as its policy permits gets a further limit of its SYNs. It
+//! holds until the source has fewer, and does not affect its other packets. Counts are repeated
+//! some times a second: in between a source may open more.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -178,8 +178,9 @@ impl Suspicion<'_> {
         }
     }
 
-    /// Whether fewer than [`SEGMENTS_FOR_TWO_MIN`] segments `follow` two of the packets. Both numbers
-    /// are estimates where packets were left out, and the difference has to exceed their error.
+    /// Whether fewer than [`SEGMENTS_FOR_TWO_MIN`] segments `follow` two of the packets. Both
+    /// numbers are estimates where packets were left out, and the difference has to exceed their
+    /// error.
     fn is_followed_by_few(&self, follow: u64) -> bool {
         let enough = self.packets * SEGMENTS_FOR_TWO_MIN;
         let variance = self.evidence.left_out() * (4 * follow + SEGMENTS_FOR_TWO_MIN * enough);
