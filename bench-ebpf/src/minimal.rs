@@ -41,7 +41,7 @@ static MINIMAL_SETS: Array<[Slot; SLOTS], 1> = Array::new();
 #[unsafe(no_mangle)]
 static SET_MASK: u32 = 0;
 
-/// Two odd numbers, set by user space, without which nobody can choose sources of one set.
+/// Two odd numbers, set by user space. Sources of one set cannot be chosen without them.
 #[unsafe(no_mangle)]
 static SEEDS: [u64; 2] = [0; 2];
 

@@ -31,7 +31,7 @@ pub struct Limited {
     pub until: Timestamp,
     /// When the limit was set.
     pub since: Timestamp,
-    /// The kind of attack; absent for connections.
+    /// The kind of attack; `null` for connections.
     pub kind: Option<Kind>,
     /// Definition of the limit.
     pub limit: LimitSpec,

@@ -76,7 +76,8 @@ impl Evidence {
         self.sources.add(source, key);
         self.samples += 1;
         self.packets += packets;
-        self.represented += packets * packets;
+        let represented = packets.saturating_mul(packets);
+        self.represented = self.represented.saturating_add(represented);
         self.bytes += packets * u64::from(sample.bytes);
         match sample.content {
             Content::Datagram(datagram) => {

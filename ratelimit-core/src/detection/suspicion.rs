@@ -183,7 +183,8 @@ impl Suspicion<'_> {
     /// error.
     fn is_followed_by_few(&self, follow: u64) -> bool {
         let enough = self.packets * SEGMENTS_FOR_TWO_MIN;
-        let variance = self.evidence.left_out() * (4 * follow + SEGMENTS_FOR_TWO_MIN * enough);
+        let squares = 4 * follow + SEGMENTS_FOR_TWO_MIN * enough;
+        let variance = self.evidence.left_out().saturating_mul(squares);
         follow * 2 + DEVIATIONS * variance.isqrt() < enough
     }
 
