@@ -22,6 +22,7 @@ pub mod counter_slots;
 pub mod detection;
 pub mod diagnostic;
 pub mod exposition;
+pub mod folding;
 pub mod geo;
 pub mod histogram;
 pub mod intent;

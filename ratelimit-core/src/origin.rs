@@ -19,6 +19,8 @@ pub enum Origin {
     Forced,
     /// A ban rule of a policy, or detection.
     Automatic,
+    /// Folding: enough sources of the prefix are banned.
+    Folded,
     /// The list with this name.
     List(Arc<str>),
     /// Another program, such as a fail2ban jail.
@@ -32,8 +34,8 @@ pub enum Origin {
 /// The error of an invalid origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "unknown origin `{0}`: use `config`, `manual`, `forced`, `automatic`, `list:NAME`, \
-     `program:NAME`, `crowdsec` or `cluster:NODE`"
+    "unknown origin `{0}`: use `config`, `manual`, `forced`, `automatic`, `folded`, \
+     `list:NAME`, `program:NAME`, `crowdsec` or `cluster:NODE`"
 )]
 pub struct UnknownOrigin(String);
 
@@ -79,7 +81,9 @@ impl Origin {
     pub fn is_shared(&self) -> bool {
         match self {
             Self::Manual | Self::Forced | Self::Automatic | Self::Program(_) => true,
-            Self::Config | Self::List(_) | Self::Crowdsec | Self::Cluster(_) => false,
+            Self::Config | Self::Folded | Self::List(_) | Self::Crowdsec | Self::Cluster(_) => {
+                false
+            }
         }
     }
 
@@ -88,7 +92,7 @@ impl Origin {
     pub fn is_unrequested(&self) -> bool {
         matches!(
             self,
-            Self::Automatic | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)
+            Self::Automatic | Self::Folded | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)
         )
     }
 }
@@ -100,6 +104,7 @@ impl fmt::Display for Origin {
             Self::Manual => formatter.pad("manual"),
             Self::Forced => formatter.pad("forced"),
             Self::Automatic => formatter.pad("automatic"),
+            Self::Folded => formatter.pad("folded"),
             Self::List(name) => formatter.pad(&format!("list:{name}")),
             Self::Program(name) => formatter.pad(&format!("program:{name}")),
             Self::Crowdsec => formatter.pad("crowdsec"),
@@ -118,6 +123,7 @@ impl FromStr for Origin {
             "forced" => Ok(Self::Forced),
             // The name before 1.0.
             "automatic" | "detected" => Ok(Self::Automatic),
+            "folded" => Ok(Self::Folded),
             "crowdsec" => Ok(Self::Crowdsec),
             _ => match text.split_once(':') {
                 Some(("list", name)) if !name.is_empty() => Ok(Self::list(name)),
@@ -142,6 +148,7 @@ mod tests {
             "manual",
             "forced",
             "automatic",
+            "folded",
             "list:spamhaus",
             "program:fail2ban/sshd",
             "crowdsec",

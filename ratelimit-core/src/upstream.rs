@@ -62,7 +62,7 @@ impl Upstream {
 pub enum BanOrigin {
     /// `rlctl ban`, with and without `--force`.
     Manual,
-    /// A ban rule of a policy, or detection.
+    /// A ban rule of a policy, detection, or folding.
     Automatic,
     /// Another program, such as fail2ban.
     Program,
@@ -77,7 +77,7 @@ impl BanOrigin {
     const fn of(origin: &Origin) -> Option<Self> {
         match origin {
             Origin::Manual | Origin::Forced => Some(Self::Manual),
-            Origin::Automatic => Some(Self::Automatic),
+            Origin::Automatic | Origin::Folded => Some(Self::Automatic),
             Origin::Program(_) => Some(Self::Program),
             Origin::Crowdsec => Some(Self::Crowdsec),
             Origin::Cluster(_) => Some(Self::Cluster),

@@ -13,8 +13,8 @@ pub struct BanFilterArguments {
     /// Bans within this prefix
     #[arg(long, value_name = "PREFIX")]
     pub within: Option<String>,
-    /// Bans with this origin: manual, forced, automatic, crowdsec, program, cluster or list,
-    /// optionally with a name: program:NAME
+    /// Bans with this origin: manual, forced, automatic, folded, crowdsec, program, cluster or
+    /// list, optionally with a name: program:NAME
     #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,
     /// Bans whose reason contains this text

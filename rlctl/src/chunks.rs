@@ -57,6 +57,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         removed: sum.removed + next.removed,
         absent: [sum.absent, next.absent].concat(),
         held: [sum.held, next.held].concat(),
+        unfolded: [sum.unfolded, next.unfolded].concat(),
         sources: [sum.sources, next.sources].concat(),
         longer: [sum.longer, next.longer].concat(),
         allowed: [sum.allowed, next.allowed].concat(),

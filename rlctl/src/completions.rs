@@ -72,6 +72,7 @@ pub fn origins() -> ArgValueCompleter {
             "manual",
             "forced",
             "automatic",
+            "folded",
             "crowdsec",
             "program",
             "cluster",

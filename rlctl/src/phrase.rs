@@ -4,7 +4,10 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{Allowed, AttackView, Ban, Changed, ExemptEntries, ExemptEntry, LimitTarget, Origin},
+    api::{
+        Allowed, AttackView, Ban, Changed, ExemptEntries, ExemptEntry, LimitTarget, Origin,
+        Unfolded,
+    },
     prefix::Prefix,
 };
 
@@ -61,12 +64,21 @@ pub fn author(ban: &Ban) -> String {
     match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
         Origin::Manual | Origin::Automatic => printable(&ban.author),
+        Origin::Folded => "folding".to_owned(),
         Origin::Forced => format!("{} with --force", printable(&ban.author)),
         Origin::List(name) => format!("the list {}", printable(name)),
         Origin::Program(name) => printable(name),
         Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
         Origin::Cluster(node) => format!("node {} of the cluster", printable(node)),
     }
+}
+
+/// Names the folds that a change lifted.
+pub fn unfolded(changed: &Changed) -> impl Iterator<Item = String> {
+    changed.unfolded.iter().map(|Unfolded { prefix, bans }| {
+        let bans = count(*bans, "ban inside it stays", "bans inside it stay");
+        format!("{prefix} is no longer folded: {bans}")
+    })
 }
 
 /// Describes bans that exempt addresses this host needs, if any.

@@ -40,6 +40,7 @@ mod exactness_matrix;
 mod fail2ban;
 mod fallback;
 mod floods;
+mod folding;
 mod forgeable;
 mod full_disk;
 mod further_limits;

@@ -162,6 +162,7 @@ mod tests {
             reason: Some("port scan".into()),
             author: "sshd".into(),
             origin: Origin::program("sshd"),
+            folded: None,
         }
     }
 

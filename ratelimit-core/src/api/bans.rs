@@ -64,6 +64,15 @@ pub struct RemainingBan {
     pub origin: Origin,
 }
 
+/// A ban by folding that was lifted.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct Unfolded {
+    /// The folded prefix.
+    pub prefix: Prefix,
+    /// Number of bans inside it, which stay in force.
+    pub bans: usize,
+}
+
 /// A ban in force.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Ban {
@@ -78,8 +87,11 @@ pub struct Ban {
     /// The user or program that set the ban.
     #[serde(rename = "by")]
     pub author: Arc<str>,
-    /// Origin of the ban: command, program, list, policy or cluster node.
+    /// Origin of the ban: command, program, list, policy, folding or cluster node.
     pub origin: Origin,
+    /// Number of bans inside a folded prefix; unset for other bans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folded: Option<usize>,
     /// Packets dropped by the ban. If several bans cover a prefix, the one that expires last counts
     /// them.
     #[serde(flatten)]

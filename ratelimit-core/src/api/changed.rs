@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Allowed, LimitsNow, LongerBan, RemainingBan};
+use super::{Allowed, LimitsNow, LongerBan, RemainingBan, Unfolded};
 use crate::prefix::Prefix;
 
 /// Removes all given prefixes from the allow list.
@@ -29,6 +29,9 @@ pub struct Changed {
     /// Bans by lists or by wider prefixes that still cover an unbanned prefix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<RemainingBan>,
+    /// Bans by folding that the change lifted, so that it takes effect on addresses inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfolded: Vec<Unfolded>,
     /// When the added entries expire; unset if they are permanent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,

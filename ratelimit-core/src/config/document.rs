@@ -1,6 +1,6 @@
 //! The contents of all files with the positions of the values, before validation.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
 use smart_default::SmartDefault;
 use toml::de::DeTable;
@@ -52,7 +52,7 @@ pub struct Document {
     pub destinations: Vec<Destination>,
     pub node: Option<At<RawNode>>,
     pub detection: Option<At<DetectionConfig>>,
-    pub bans: Option<At<Option<Duration>>>,
+    pub bans: Option<At<bans::Bans>>,
     pub allow: Vec<At<Prefix>>,
     pub protected: Vec<At<Prefix>>,
     pub lists: Vec<NamedList>,

@@ -23,6 +23,7 @@ use crate::{
     challenge::Challenge,
     class::{Catalogue, Match},
     detection::{Kind, Rule, Rules},
+    folding::Fold,
     ip_family::{IpAddress, IpFamily},
     keys::KeysConfig,
     limit::LimitSpec,
@@ -69,6 +70,8 @@ pub struct Config {
     pub attacks: Rules,
     /// The default duration of a ban; `None` is forever.
     pub ban_for: Option<Duration>,
+    /// When a prefix is banned as a whole, if ever.
+    pub fold: Option<Fold>,
     /// Whether the daemon also looks for all others from time to time, and reports them.
     pub report: bool,
     /// The allow list, sorted.

@@ -20,7 +20,7 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 23] = [
+const OPTIONAL: [(&str, &str, &str); 25] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("interface.*", "policy", "\"default\""),
@@ -30,6 +30,8 @@ const OPTIONAL: [(&str, &str, &str); 23] = [
     ("subnet", "observe", "false"),
     ("destination.*", "observe", "false"),
     ("node", "observe", "false"),
+    ("ban.*", "ipv4_prefix", "24"),
+    ("ban.*", "ipv6_prefix", "56"),
     ("list.*", "action", "\"ban\""),
     ("list.*", "skip_bad", "false"),
     ("list.*", "force", "false"),
@@ -478,6 +480,7 @@ mod tests {
     #[test]
     fn the_defaults_say_what_holds_without_them() {
         let rest = "policy.default.limits = []\n\
+                    ban.fold.percent = 75\n\
                     list.a.file = \"/a\"\n\
                     destination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\n\
                     node.limits = [{ packets = 9, per = \"1s\" }]\n\

@@ -67,6 +67,8 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
+    let bans = document.bans.as_ref();
+    let fold = bans.and_then(|at| at.value.fold(&source, report));
     let history = value_or_default(document.history.as_ref());
     history::check_policies(&history, &document.policies, report);
     let metrics = value_or_default(document.metrics.as_ref());
@@ -96,10 +98,8 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         forgeable_per_minute: detection
             .map_or(FORGEABLE_DEFAULT, |at| at.value.forgeable_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
-        ban_for: document
-            .bans
-            .as_ref()
-            .map_or(Some(bans::DEFAULT), |at| at.value),
+        ban_for: bans.map_or(Some(bans::DEFAULT), |at| at.value.length),
+        fold,
         report: detection.is_none_or(|at| at.value.report),
         allow: sorted(&document.allow),
         protected: sorted(&document.protected),

@@ -180,7 +180,7 @@ impl Controller {
         texts: Vec<ratelimit_core::config::File>,
         refused: Option<String>,
     ) {
-        self.note_other_source();
+        self.compare_with_last_good();
         self.feeds.trials.started_with(texts);
         self.feeds.trials.keep_last_good();
         if let Some(refused) = refused {
@@ -193,11 +193,15 @@ impl Controller {
         }
     }
 
-    /// Reports a start with other tables for sources, as a reload does.
-    fn note_other_source(&mut self) {
+    /// Reports a start with other tables for sources, and folds bans by other settings, as a reload
+    /// does.
+    fn compare_with_last_good(&mut self) {
         let config = &self.state.intent.config;
-        let before = last_good::source_before(config);
-        let is_other = before.is_some_and(|before| !config.source.has_tables_of(&before));
+        let Some(before) = last_good::config_before(config) else {
+            return;
+        };
+        let is_other = !config.source.has_tables_of(&before.source);
+        self.state.noted.unjudged.all |= config.fold != before.fold;
         if is_other && self.state.enforcer.attachments().runs() {
             self.note_reset(Some(
                 "[source] was changed; sources start with unused limits",

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod connection;
 pub mod crowdsec;
 pub mod expiry;
+pub mod folding;
 pub mod list_files;
 pub mod pass_all;
 pub mod policy_bans;
@@ -31,8 +32,8 @@ use ratelimit_core::{
 
 use self::{
     adopted::Adopted, attacks::Attacks, challenge::Challenge, cluster::Membership,
-    crowdsec::CrowdsecFeed, expiry::Ended, pass_all::PassAll, policy_bans::PolicyBans,
-    tcp_connections::Connections, trials::Trials, upstream::UpstreamFeed,
+    crowdsec::CrowdsecFeed, expiry::Ended, folding::Folding, pass_all::PassAll,
+    policy_bans::PolicyBans, tcp_connections::Connections, trials::Trials, upstream::UpstreamFeed,
     verified::VerifiedSources,
 };
 use super::{lists::files::ListFiles, reports::cause::Cause, state::State};
@@ -73,6 +74,7 @@ pub struct Feeds {
     pub policy_bans: PolicyBans,
     pub expiry: Ended,
     pub adopted: Adopted,
+    pub folding: Folding,
     pub challenge: Challenge,
     pub verified: VerifiedSources,
     pub upstream: UpstreamFeed,
@@ -92,6 +94,7 @@ impl Feeds {
             policy_bans: PolicyBans::default(),
             expiry: Ended::default(),
             adopted: Adopted::default(),
+            folding: Folding::default(),
             challenge: Challenge::default(),
             verified: VerifiedSources::default(),
             upstream: UpstreamFeed::default(),
@@ -105,6 +108,7 @@ impl Feeds {
         let _ = propose(&mut self.policy_bans, state);
         let _ = propose(&mut self.expiry, state);
         let _ = propose(&mut self.adopted, state);
+        let _ = propose(&mut self.folding, state);
         self.verified.look(state);
         self.challenge.tick(state, &self.verified);
         self.upstream.tick(state);

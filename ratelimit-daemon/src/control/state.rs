@@ -22,11 +22,13 @@ use std::{
 use anyhow::Context;
 use ratelimit_common::{Evidence, Instant, PolicyBan};
 use ratelimit_core::{
-    api::{Changed, ClockStatus, EntryCounter, Refused, What},
+    api::{Changed, ClockStatus, EntryCounter, Refused, Unfolded, What},
     compile::{self, carried::Scopes},
     config::Config,
     counter_slots::Owner,
+    folding::{self, Touched, Unjudged},
     intent::{Edit, Inactive, Intent, Target},
+    origin::Origin,
     prefix::Prefix,
 };
 use tracing::{info, warn};
@@ -101,6 +103,8 @@ pub(crate) struct Noted {
     pub filling: Filling,
     /// Bans to announce to the cluster.
     pub unshared: Unshared,
+    /// Prefixes that may have to be folded.
+    pub unjudged: Unjudged,
     /// The number of applied changes.
     pub edits: u64,
     /// Whether enforcing the compiled plan failed, so that the tables may lack a part of it. The
@@ -300,6 +304,8 @@ impl State {
         });
         let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
+        let touched = Touched::by(&edits[evicted..], &self.intent, clock::now());
+        edits.extend(touched.lift(&mut self.intent));
         let renews = renews || clock.is_some() && self.needs_longer_records();
         let mut reverse = edits;
         let datapath = self.enforcer.datapath_mut();
@@ -366,6 +372,7 @@ impl State {
             &anew,
         );
         self.noted.unshared.note(&reverse[evicted..], cause);
+        self.noted.unjudged.note(touched);
         self.noted.edits += 1;
         Ok(self.summary(&reverse[evicted..]))
     }
@@ -632,6 +639,15 @@ impl State {
         let mut changed = Changed::default();
         for before in reverse {
             let after = unwritten::intended(before, &self.intent);
+            if let (Edit::Ban(prefix, Origin::Folded, Some(_)), Edit::Ban(_, _, None)) =
+                (before, &after)
+            {
+                changed.unfolded.push(Unfolded {
+                    prefix: *prefix,
+                    bans: folding::members(&self.intent, *prefix).count(),
+                });
+                continue;
+            }
             match (exists(before), exists(&after)) {
                 (false, true) => changed.added += 1,
                 (true, true) => changed.updated += 1,

@@ -154,6 +154,7 @@ fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
         let others = changed.longer.len() - NAMED_MAX;
         notes.push(format!("{others} more bans lasted longer"));
     }
+    notes.extend(phrase::unfolded(changed));
     notes.extend(phrase::without_effect(&changed.allowed));
     if changed.waits_for_store {
         notes.push(

@@ -12,7 +12,7 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
     api::{
-        Check, ClassVerdict, Covering, CoveringEntry, InterfaceVerdict, LimitState, Limited,
+        Ban, Check, ClassVerdict, Covering, CoveringEntry, InterfaceVerdict, LimitState, Limited,
         Listed, NOT_ENFORCED, Origin, PacketRequest, RefusedBy, SeenDrops, SourceChallenge,
         StrikesView, Unenforced, What, WiderLimits,
     },
@@ -147,6 +147,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(deciding.find_map(|it| counter::sentence(&it.entry)));
     if let Some(ban) = &check.ban {
         sentences.extend(Circumstances::of_ban(ban).sentences(now));
+        sentences.extend(folded(ban));
     }
     let deciding = check.covering.iter().filter(|entry| entry.decides);
     let runtime = deciding.filter_map(|entry| Circumstances::of_entry(&entry.entry));
@@ -193,6 +194,15 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(check.strikes.as_ref().map(|it| strikes(it, check.dry_run)));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
+}
+
+/// `folded: 192 bans inside 192.0.2.0/24; to lift the fold and keep them: rlctl unban 192.0.2.0/24`
+fn folded(ban: &Ban) -> Option<String> {
+    let bans = phrase::count(ban.folded?, "ban", "bans");
+    let prefix = ban.prefix;
+    Some(format!(
+        "folded: {bans} inside {prefix}; to lift the fold and keep them: rlctl unban {prefix}"
+    ))
 }
 
 /// `next: packets that pass on eth0 go to the program at /sys/fs/bpf/other, which may drop them`

@@ -8,6 +8,7 @@ use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{Allow, AppliesTo, Ban, BanFilter, ListView, Origin, PolicyView},
     lists::Action,
+    prefix::Prefix,
 };
 
 use crate::{
@@ -29,10 +30,10 @@ Examples:
   rlctl list limits --json | jq '.[].name'
   rlctl list bans --json | jq 'sort_by(-.packets)[:10]'
 
-Without a filter each list is one line; `--within` and `--origin list` show its entries. With \
---json, lists are in `rlctl list lists --json`. Policies, detection, lists, CrowdSec and other \
-nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in \
-`[protected]` of the configuration.
+Without a filter each list is one line; `--within` and `--origin list` show its entries. A folded \
+prefix is one line, too, and `--within` shows the bans inside it. With --json, lists are in `rlctl \
+list lists --json`. Policies, detection, lists, CrowdSec and other nodes never ban protected \
+addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the configuration.
 
 PACKETS and BYTES count what matched the entry; `-` means not counted.")]
 pub struct ListArguments {
@@ -90,7 +91,15 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
     }
     let mut table =
         Table::new("PREFIX | >PACKETS | >BYTES | UNTIL | LEFT | SINCE | ORIGIN | BY | REASON");
+    let mut fold: Option<Prefix> = None;
     for ban in &answer.value {
+        let is_inside = fold.is_some_and(|fold| fold != ban.prefix && fold.covers(ban.prefix));
+        if is_inside && filter.within.is_none() {
+            continue;
+        }
+        if ban.folded.is_some() {
+            fold = Some(ban.prefix);
+        }
         table.row([
             ban.prefix.to_string(),
             phrase::counted(ban.counter.packets),
@@ -100,7 +109,7 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
             phrase::moment(ban.since, now),
             ban.origin.to_string(),
             ban.author.to_string(),
-            ban.reason.as_deref().unwrap_or_default().to_owned(),
+            reason(ban),
         ]);
     }
     for list in &lists {
@@ -118,6 +127,18 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
         ]);
     }
     Ok(Report::new(answer, table.to_string()))
+}
+
+/// The reason of a ban: `192 bans folded: at least 75 % of its sources are banned`.
+fn reason(ban: &Ban) -> String {
+    let reason = ban.reason.as_deref().unwrap_or_default();
+    match ban.folded {
+        Some(bans) => {
+            let bans = phrase::count(bans, "ban", "bans");
+            format!("{bans} folded: {reason}")
+        }
+        None => reason.to_owned(),
+    }
 }
 
 /// Lists who is exempt.

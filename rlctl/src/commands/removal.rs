@@ -61,6 +61,7 @@ impl Removal {
             sources,
             ..
         } = answer.value.clone();
+        let unfolded: Vec<String> = phrase::unfolded(&answer.value).collect();
         let whereabouts = phrase::everywhere(self.cluster, &answer.value);
         let mut report = Report::new(answer, "");
         report.notes.extend(chunks::note(&prefixes));
@@ -81,6 +82,7 @@ impl Removal {
         report.text = (self.done)(&whom) + whereabouts;
         absent.retain(|prefix| held.iter().all(|held| held.prefix != *prefix));
         report.notes.extend(self.remarks(&absent));
+        report.notes.extend(unfolded);
         report.notes.extend(still_banned(&held));
         Ok(report)
     }

@@ -79,7 +79,8 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
     let answer: Answer<Changed> = client.delete("/v1/bans/matching", &request)?;
     let Changed { removed, held, .. } = answer.value.clone();
     let ended = phrase::count(removed, "ban", "bans");
-    let mut report = Report::new(answer, format!("removed {ended}"));
+    let unfolded: Vec<String> = phrase::unfolded(&answer.value).collect();
+    let mut report = Report::new(answer, format!("removed {ended}")).notes(unfolded);
     report.notes.extend(removal::still_banned(&held));
     if removed == 0 {
         report.text = String::new();
@@ -115,5 +116,8 @@ fn by_program(
     let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
     let whom = phrase::whom(&prefixes);
     let text = format!("removed {ended} of {whom} by {program}");
-    Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
+    let unfolded: Vec<String> = phrase::unfolded(&answer.value).collect();
+    Ok(Report::new(answer, text)
+        .notes(chunks::note(&prefixes))
+        .notes(unfolded))
 }

@@ -1,7 +1,7 @@
 //! The verbs that change something.
 
 use ratelimit_core::{
-    api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan},
+    api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan, Unfolded},
     prefix::Prefix,
 };
 
@@ -111,6 +111,44 @@ fn unban_says_who_was_banned_and_who_was_not() {
             code: 0,
         },
     );
+}
+
+#[test]
+fn a_change_says_which_folds_it_lifted() {
+    let answer = Changed {
+        unfolded: vec![Unfolded {
+            prefix: "192.0.2.0/24".parse().unwrap(),
+            bans: 1,
+        }],
+        ..removed(1, &[])
+    };
+    let note = "note: 192.0.2.0/24 is no longer folded: 1 ban inside it stays";
+    for (arguments, request, stdout) in [
+        (
+            &["unban", "192.0.2.1"][..],
+            r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
+            "unbanned 192.0.2.1",
+        ),
+        (
+            &["unban", "--within", "192.0.2.1"],
+            r#"DELETE /v1/bans/matching {"filter":{"within":"192.0.2.1"},"all":false}"#,
+            "removed 1 ban",
+        ),
+        (
+            &["unban", "192.0.2.1", "--program", "sshd"],
+            r#"DELETE /v1/bans/program {"program":"sshd","prefixes":["192.0.2.1"]}"#,
+            "removed 1 ban of 192.0.2.1 by sshd",
+        ),
+    ] {
+        let (stderr, code) = (note, 0);
+        let expected = Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        };
+        check(arguments, answers(&answer), &expected);
+    }
 }
 
 #[test]

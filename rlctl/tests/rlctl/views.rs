@@ -104,6 +104,7 @@ fn ban(prefix: &str, since: jiff::Timestamp) -> Ban {
         reason: Some("port scan".into()),
         author: "alice".into(),
         origin: Origin::Manual,
+        folded: None,
         counter: EntryCounter::default(),
     }
 }

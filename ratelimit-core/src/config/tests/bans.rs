@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::folding::Fold;
 
 #[test]
 fn a_policy_says_when_it_bans() {
@@ -126,6 +127,55 @@ fn there_may_be_so_many_bans_a_minute() {
 9 | bans_per_minute = 0
   |                   ^ write a number from 1 to 16777213",
     );
+}
+
+#[test]
+fn prefixes_are_folded_if_the_configuration_says_so() {
+    let fold = |text: &str| load_text(&format!("{MINIMAL}[ban]\n{text}\n")).fold;
+    assert_eq!(load_text(MINIMAL).fold, None);
+    assert_eq!(fold("fold = false"), None);
+    let usual = Fold {
+        percent: 75,
+        prefixes: [24, 56],
+        sources: [32, 64],
+    };
+    assert_eq!(fold("fold = { percent = 75 }"), Some(usual));
+    let given = Fold {
+        percent: 1,
+        prefixes: [28, 60],
+        ..usual
+    };
+    let text = "fold = { percent = 1, ipv4_prefix = 28, ipv6_prefix = 60 }";
+    assert_eq!(fold(text), Some(given));
+}
+
+#[test]
+fn a_folded_prefix_is_wider_than_a_source_and_may_be_banned_automatically() {
+    check_behind_minimal(
+        "[ban]\nfold = { ipv4_prefix = 23, ipv6_prefix = 128, share = 9 }\n",
+        r"config.toml:9:8: `fold` of [ban] has no `percent`
+9 | fold = { ipv4_prefix = 23, ipv6_prefix = 128, share = 9 }
+  |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write the share of sources: percent = 75
+config.toml:9:24: `ipv4_prefix` is out of range
+9 | fold = { ipv4_prefix = 23, ipv6_prefix = 128, share = 9 }
+  |                        ^^ write a number from 24 to 31
+config.toml:9:42: `ipv6_prefix` is out of range
+9 | fold = { ipv4_prefix = 23, ipv6_prefix = 128, share = 9 }
+  |                                          ^^^ write a number from 48 to 127
+config.toml:9:47: unknown key `share` in `fold` of [ban]
+9 | fold = { ipv4_prefix = 23, ipv6_prefix = 128, share = 9 }
+  |                                               ^^^^^ remove it; known here: percent, ipv4_prefix, ipv6_prefix",
+    );
+    check_behind_minimal(
+        "[ban]\nfold = { percent = 75, ipv6_prefix = 56 }\n[source]\nipv6_prefix = 56\n",
+        "config.toml:9:38: a /56 is not wider than a source, which is a /56
+9 | fold = { percent = 75, ipv6_prefix = 56 }
+  |                                      ^^ write a number below 56, or remove it",
+    );
+    // Without an own length, prefixes of that family are not folded.
+    let text = "[ban]\nfold = { percent = 75 }\n[source]\nipv6_prefix = 56\n";
+    let fold = load_text(&format!("{MINIMAL}{text}")).fold.unwrap();
+    assert_eq!(fold.around("2001:db8::/56".parse().unwrap()), None);
 }
 
 #[test]

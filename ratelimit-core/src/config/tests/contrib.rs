@@ -29,6 +29,7 @@ fn the_examples_of_the_installed_file_are_right() {
     );
     assert_eq!(config.node.limits.len(), 2);
     assert!(config.default_policy.ban.is_some());
+    assert!(config.fold.is_some());
     assert!(config.crowdsec.is_some());
     assert!(config.upstream.is_some());
     assert_eq!(&*config.cluster.unwrap().node, "edge-1");
@@ -54,7 +55,7 @@ fn the_installed_file_shows_every_key() {
                 action skip_bad force allow_empty connected crowdsec url key_file cluster ca_file \
                 cert_file secret_file period nodes keys trusted_proxies requests key header \
                 on_refused within scope division metrics listen dashboard token_file history \
-                retention watch snapshot min_window paths pins state runtime";
+                retention watch fold percent snapshot min_window paths pins state runtime";
     let examples = with_examples();
     let code: Vec<&str> = examples
         .lines()

@@ -203,7 +203,7 @@ impl Command for Unban {
         }
         let Controller { feeds, state, .. } = controller;
         let lifts = feeds.cluster.lifts(state, prefixes.iter().copied());
-        state.apply(edits, Cause::User(author))?;
+        unbanned.unfolded = state.apply(edits, Cause::User(author))?.unfolded;
         // A prefix that is not banned here may be banned on other nodes.
         let stated = feeds.cluster.lift(lifts, author);
         let not_here = unbanned.absent.len();
@@ -272,13 +272,14 @@ impl Command for UnbanMatching {
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
         let Controller { feeds, state, .. } = controller;
         let mut lifts = feeds.cluster.lifts(state, prefixes);
-        state.apply(edits, Cause::User(&self.1))?;
+        let unfolded = state.apply(edits, Cause::User(&self.1))?.unfolded;
         // If a ban of another origin remains, do not lift the ban on the other nodes.
         lifts.retain(|lift| state.intent.bans_of(lift.prefix).next().is_none());
         feeds.cluster.lift(lifts, &self.1);
         let within = filter.within.into_iter();
         Ok(Changed {
             removed,
+            unfolded,
             held: within.flat_map(|it| held(&controller.state, it)).collect(),
             ..Changed::default()
         })

@@ -164,6 +164,9 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     ));
     let lasts = |lifetime: Option<_>| text_or(lifetime.map(quantity::duration), "forever");
     lines.extend(change("bans without a time:", both, |it| it.ban_for, lasts));
+    let fold = both.map(|it| it.fold.as_ref());
+    let words = ["on", "off; folded bans end"];
+    lines.extend(difference("folding of bans", fold, words, changed));
     if before.watched != after.watched {
         let names = |config: &Config| {
             let names: Vec<String> = config.watched.iter().map(ToString::to_string).collect();

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_core::config::{self, Config, ConfigError, File, Paths, SourceConfig};
+use ratelimit_core::config::{self, Config, ConfigError, File, Paths};
 use serde::{Deserialize, Serialize};
 
 use crate::control::persistence::state_file::StateFile;
@@ -139,10 +139,10 @@ impl LastGood {
     }
 }
 
-/// Returns `[source]` of the last configuration that was in force with the files of this one.
-pub fn source_before(config: &Config) -> Option<SourceConfig> {
+/// Returns the last configuration that was in force with the files of this one.
+pub fn config_before(config: &Config) -> Option<Config> {
     let (before, _) = last(&config.paths.state, config.files.first()?)?;
-    Some(before.source)
+    Some(before)
 }
 
 /// Returns the last configuration that was in force with this file. `None` if there was none or it

@@ -9,6 +9,7 @@ mod crowdsec;
 mod damage;
 mod ends;
 mod entry_counters;
+mod folding;
 mod groups;
 mod inactive;
 mod lists;
@@ -719,6 +720,7 @@ fn config() -> Config {
         dashboard: false,
         dashboard_token: None,
         ban_for: Some(Duration::from_hours(4)),
+        fold: None,
         history: None,
         snapshot: Snapshots::default(),
         watched: vec![],

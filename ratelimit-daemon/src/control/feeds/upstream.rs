@@ -7,6 +7,7 @@ use ratelimit_core::{
     api::UpstreamRoutes,
     intent::Intent,
     lists::Action,
+    origin::Origin,
     prefix::Prefix,
     upstream::{Candidate, Routes, Upstream},
 };
@@ -72,6 +73,24 @@ impl UpstreamFeed {
         let bans = intent.bans().iter();
         let bans = bans
             .filter(|((prefix, origin), row)| row.until > now && settings.accepts(*prefix, origin));
+        // The route of a fold stands for those of its bans.
+        let is_routed = |wide: Prefix| {
+            let fold = intent.ban_of(wide, &Origin::Folded);
+            fold.is_some_and(|row| row.until > now)
+                && settings.accepts(wide, &Origin::Folded)
+                && may(wide)
+        };
+        let mut last = None;
+        let bans = bans.filter(|((prefix, _), _)| {
+            let wide = intent.config.fold.and_then(|fold| fold.around(*prefix));
+            let Some(wide) = wide.filter(|wide| wide != prefix) else {
+                return true;
+            };
+            let known = last.filter(|(known, _)| *known == wide);
+            let (_, is_routed) = known.unwrap_or_else(|| (wide, is_routed(wide)));
+            last = Some((wide, is_routed));
+            !is_routed
+        });
         let bans = bans.map(|((prefix, _), row)| Candidate {
             prefix: *prefix,
             since: row.since,

@@ -84,9 +84,11 @@ impl Export {
         }
     }
 
-    /// Formats bans.
+    /// Formats bans, without folds: their bans are formatted too.
     pub fn of_bans(&self, bans: &[BanEntry]) -> String {
-        let bans = bans.iter();
+        let bans = bans
+            .iter()
+            .filter(|(_, origin, _)| *origin != Origin::Folded);
         let rows = bans.map(|(prefix, origin, row)| (*prefix, origin, row));
         self.of_rows(Action::Ban, rows)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ratelimit_core::{
     api::{Ban, BanFilter, EntryCounter, Origin},
     counter_slots::Owner,
+    folding::members,
     intent::{EntryRow, Intent},
     lists::Action,
     prefix::Prefix,
@@ -53,6 +54,7 @@ fn listed(intent: &Intent, filter: &BanFilter) -> Vec<Ban> {
             reason: list.reasons.get(entry.reason).map(Arc::from),
             author: Arc::clone(&list.author),
             origin: Origin::List(Arc::clone(name)),
+            folded: None,
             // Packets are counted for a list as a whole.
             counter: EntryCounter::default(),
         })
@@ -103,5 +105,9 @@ pub(super) fn reported_ban(state: &State, prefix: Prefix, origin: &Origin, row: 
     } else {
         Owner::Ban(prefix, origin)
     };
-    rows::ban(prefix, origin, row, state.counter(owner))
+    let folded = (*origin == Origin::Folded).then(|| members(&state.intent, prefix).count());
+    Ban {
+        folded,
+        ..rows::ban(prefix, origin, row, state.counter(owner))
+    }
 }

@@ -34,6 +34,7 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounte
         reason: row.reason.clone(),
         author: row.author.clone(),
         origin: origin.clone(),
+        folded: None,
         counter,
     }
 }

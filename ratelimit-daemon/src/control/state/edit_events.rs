@@ -68,6 +68,8 @@ pub fn record_edits(
 
 fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) -> Option<What> {
     Some(match (edit, before) {
+        // It lasts longer.
+        (Edit::Ban(_, Origin::Folded, Some(_)), Edit::Ban(_, _, Some(_))) => return None,
         (Edit::Ban(prefix, origin, Some(row)), _) => {
             What::BanAdded(rows::ban(*prefix, origin, row, EntryCounter::default()))
         }

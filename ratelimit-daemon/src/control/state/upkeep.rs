@@ -1,6 +1,9 @@
 //! Upkeep between changes: clocks, the database, and events on disk.
 
-use ratelimit_core::intent::{Edit, Target};
+use ratelimit_core::{
+    folding,
+    intent::{Edit, Target},
+};
 use tracing::{error, info, warn};
 
 use super::{State, edit_events::record_edits};
@@ -88,9 +91,11 @@ impl State {
         self.reports.keep();
     }
 
-    /// Removes and reports what expired while no daemon was running, before anything is compiled.
+    /// Removes and reports what expired while no daemon was running, and folds that the
+    /// configuration has no longer, before anything is compiled.
     pub(super) fn drop_ended(&mut self) {
         let mut edits = self.intent.ended(clock::now());
+        edits.extend(folding::retired(&self.intent));
         let targets = edits.iter().filter_map(Edit::ended_limits);
         let targets: Vec<Target> = targets.collect();
         // If the policies cannot be compiled, the start reports it.

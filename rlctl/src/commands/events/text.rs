@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use jiff::Zoned;
-use ratelimit_core::api::{Allow, BanChange, Dropped, Event, SeenDrops, What};
+use ratelimit_core::api::{Allow, BanChange, Dropped, Event, Origin, SeenDrops, What};
 
 use crate::{
     output::{BAD, GOOD, HEAD, WARNING, printable, styled},
@@ -50,7 +50,12 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
                 Some(by) => format!(" by {by}"),
                 None => format!(": {} no longer bans it", phrase::author(ban)),
             };
-            (GOOD, "unbanned", format!(" {}{by}", ban.prefix))
+            let verb = if ban.origin == Origin::Folded {
+                "unfolded"
+            } else {
+                "unbanned"
+            };
+            (GOOD, verb, format!(" {}{by}", ban.prefix))
         }
         What::Bans {
             change,

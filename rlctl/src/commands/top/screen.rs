@@ -308,6 +308,7 @@ mod tests {
             reason: None,
             author: "root".into(),
             origin: Origin::Manual,
+            folded: None,
         };
         let picture = Picture {
             at: Timestamp::UNIX_EPOCH,

@@ -63,6 +63,42 @@ fn list_bans_has_a_line_for_each_list_that_bans() {
 }
 
 #[test]
+fn list_bans_has_a_line_for_a_fold_and_none_for_its_bans_unless_asked() {
+    let (since, since_reported) = moment(-1);
+    let mut fold = ban("198.51.100.0/24", since);
+    (fold.origin, fold.author, fold.folded) = (Origin::Folded, "folding".into(), Some(200));
+    fold.reason = Some("at least 75 % of its sources are banned".into());
+    let bans = [fold, ban("198.51.100.7", since), ban("198.51.101.1", since)];
+    let line =
+        |prefix: &str| format!("{prefix:17}      -      -  forever        {since_reported}  ");
+    let head = "PREFIX           PACKETS  BYTES  UNTIL    LEFT  SINCE                \
+                ORIGIN  BY       REASON";
+    let fold = format!(
+        "{}folded  folding  200 bans folded: at least 75 % of its sources are banned",
+        line("198.51.100.0/24")
+    );
+    let single = |prefix| format!("{}manual  alice    port scan", line(prefix));
+    let (inside, other) = (single("198.51.100.7"), single("198.51.101.1"));
+    let daemon = Daemon::ByPath(vec![
+        ("/v1/bans", serde_json::to_string(&bans).unwrap()),
+        ("/v1/lists", "[]".to_owned()),
+    ]);
+    let requests = "GET /v1/bans\nGET /v1/lists";
+    check_view(
+        &["list", "bans"],
+        daemon,
+        requests,
+        &format!("{head}\n{fold}\n{other}"),
+    );
+    check_view(
+        &["list", "bans", "--within", "198.51.100.0/23"],
+        answers(&bans),
+        "GET /v1/bans?within=198.51.100.0%2F23",
+        &format!("{head}\n{fold}\n{inside}\n{other}"),
+    );
+}
+
+#[test]
 fn an_empty_list_is_no_line_on_stdout() {
     check_empty("bans", "GET /v1/bans\nGET /v1/lists", "note: no bans");
     check_empty("allows", "GET /v1/allows", "note: the allow list is empty");

@@ -273,6 +273,10 @@ impl Importer<'_> {
                     targets.push(Err("of the configuration".to_owned()));
                     continue;
                 }
+                (_, Origin::Folded, _) => {
+                    targets.push(Err("of folding, which bans them itself".to_owned()));
+                    continue;
+                }
                 (_, Origin::List(name), _) if self.intent.config.lists.contains_key(&*name) => {
                     targets.push(Err(format!(
                         "of the list {name}, which is read from its file"

@@ -774,7 +774,7 @@ impl Lab {
     }
 
     /// Imports a list of bans, and answers what was added, removed, updated and kept.
-    fn import_lines(&mut self, force: bool, text: &str) -> Result<Imported, Refused> {
+    pub(super) fn import_lines(&mut self, force: bool, text: &str) -> Result<Imported, Refused> {
         let request = ImportRequest {
             into: ImportInto::Origins,
             list: None,

@@ -105,6 +105,7 @@ impl Membership {
             | Origin::Manual
             | Origin::Forced
             | Origin::Automatic
+            | Origin::Folded
             | Origin::List(_)
             | Origin::Program(_)
             | Origin::Crowdsec => None,
