@@ -11,11 +11,12 @@
 use std::{
     env,
     error::Error,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
+use miniz_oxide::deflate::compress_to_vec;
 use object::{build::elf, elf::SHT_STRTAB};
 
 const TARGET: &str = "bpfel-unknown-none";
@@ -23,6 +24,8 @@ const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
 /// The lean one: the feature that builds it, and the name under which it is embedded.
 const LEAN: &str = "lean";
+/// The description of the API, which the daemon serves.
+const OPENAPI: &str = "openapi.json";
 /// The object of the program that others call.
 const ENTRY: &str = "entry";
 
@@ -78,9 +81,10 @@ fn run() -> Result<(), String> {
     for input in INPUTS {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
+    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    embed_openapi(root, &out_dir).map_err(|error| format!("cannot embed {OPENAPI}: {error}"))?;
     let rustc = rustc_with_sources()?;
     require_linker()?;
-    let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let target_dir = target_dir(&out_dir);
     // Both builds produce the same file name.
     for (features, objects) in [
@@ -96,6 +100,12 @@ fn run() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn embed_openapi(root: &Path, out_dir: &Path) -> io::Result<()> {
+    let document = root.join("contrib").join(OPENAPI);
+    println!("cargo::rerun-if-changed={}", document.display());
+    fs::write(out_dir.join(OPENAPI), compressed(&fs::read(document)?))
 }
 
 /// Copies the object without its DWARF, which is nine tenths of it, because the kernel reads BTF.
@@ -141,7 +151,13 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     {
         stripped[at..at + TAKEN.len()].copy_from_slice(TAKEN);
     }
-    Ok(fs::write(embedded, stripped)?)
+    Ok(fs::write(embedded, compressed(&stripped))?)
+}
+
+/// Compresses a file that is embedded: together they would be a tenth of the daemon.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    const LEVEL: u8 = 9;
+    compress_to_vec(bytes, LEVEL)
 }
 
 /// Returns `.BTF.ext` without its lines. `None` if it is shorter than its header says.

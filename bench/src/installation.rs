@@ -287,9 +287,10 @@ fn toml(scenario: &Scenario, directory: &Path, pins: &Path) -> Result<String> {
 }
 
 fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
-    if !scenario.bans.is_empty() {
+    let prefixes = scenario.all_bans();
+    if !prefixes.is_empty() {
         let request = BanRequest {
-            prefixes: scenario.bans.clone(),
+            prefixes,
             force: true,
             ..BanRequest::default()
         };

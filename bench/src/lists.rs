@@ -16,7 +16,9 @@ const NEIGHBOUR: u32 = FIRST | 0xff00;
 pub fn random(family: IpFamily, count: usize) -> Vec<Prefix> {
     let mut rng = Rng::with_seed(7);
     let mut prefixes = HashSet::with_capacity(count);
-    prefixes.insert(prefix(family, NEIGHBOUR, 24));
+    if count > 0 {
+        prefixes.insert(prefix(family, NEIGHBOUR, 24));
+    }
     while prefixes.len() < count {
         let length = rng.u8(24..=32);
         let candidate = prefix(family, rng.u32(..), length);

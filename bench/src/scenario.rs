@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use ratelimit_core::prefix::Prefix;
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
-use crate::{goal::Goal, store::Store, traffic::Traffic};
+use crate::{goal::Goal, lists, store::Store, traffic::Traffic};
 
 /// An installation of the product, with its cases.
 pub struct Scenario {
@@ -20,6 +20,8 @@ pub struct Scenario {
     pub toml: String,
     /// Prefixes banned at runtime.
     pub bans: Vec<Prefix>,
+    /// The number of random prefixes of each family that are banned besides.
+    pub random_bans: usize,
     /// Prefixes allowed at runtime.
     pub allows: Vec<Prefix>,
     /// The entry that the scenario is about, if any, and whether its packets are counted for it.
@@ -82,6 +84,7 @@ impl Scenario {
             capacity: None,
             toml: toml.into(),
             bans: vec![],
+            random_bans: 0,
             allows: vec![],
             counted: None,
             verified: vec![],
@@ -103,6 +106,12 @@ impl Scenario {
             capacity: Some(capacity),
             ..self
         }
+    }
+
+    /// The prefixes banned at runtime, with the random ones.
+    pub fn all_bans(&self) -> Vec<Prefix> {
+        let random = IpFamily::ALL.map(|family| lists::random(family, self.random_bans));
+        [&*self.bans, &random.concat()].concat()
     }
 
     /// The scenario with one more case.

@@ -32,6 +32,8 @@ use crate::{
 const SLICES: u32 = 200;
 /// The interval at which a thread checks for the end.
 const POLL: Duration = Duration::from_millis(20);
+/// The window of the limits.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// A node of the cluster.
 pub struct Node {
@@ -199,16 +201,23 @@ impl Node {
         admitted.find(|it| it.source == source).map(|it| it.at)
     }
 
-    /// Returns what it admitted in a time: packets, bytes, and packets by source.
-    fn admitted_in(&self, time: &Range<Instant>) -> (u64, u64, BTreeMap<u16, u64>) {
+    /// Returns what it admitted in a time: packets, bytes, and packets by source. Packets within
+    /// `edge` of its beginning and end count the less, the closer they are.
+    fn admitted_in(&self, time: &Range<Instant>, edge: Duration) -> (f64, f64, BTreeMap<u16, f64>) {
         let admitted = self.admitted.lock().expect("no thread panicked with it");
         let first = admitted.partition_point(|it| it.at < time.start);
         let those = admitted[first..].iter().take_while(|it| it.at < time.end);
-        let mut sum = (0, 0, BTreeMap::new());
+        let mut sum = (0.0, 0.0, BTreeMap::new());
         for it in those {
-            sum.0 += 1;
-            sum.1 += u64::from(it.bytes);
-            *sum.2.entry(it.source).or_default() += 1;
+            let inside = (it.at - time.start).min(time.end - it.at);
+            let weight = if inside < edge {
+                inside.div_duration_f64(edge)
+            } else {
+                1.0
+            };
+            sum.0 += weight;
+            sum.1 += weight * f64::from(it.bytes);
+            *sum.2.entry(it.source).or_default() += weight;
         }
         sum
     }
@@ -319,27 +328,38 @@ pub fn set_load(nodes: &[Node], load: &[u32]) {
     }
 }
 
-/// Waits, and returns what nodes admitted in that time.
+/// Waits for this time and a window, and returns what nodes admitted on average.
 pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
     let start = Instant::now();
-    thread::sleep(time);
-    admitted_in(nodes, start..start + time)
+    thread::sleep(time + WINDOW);
+    admitted_on_average(nodes, start..start + time + WINDOW)
 }
 
 /// Returns what nodes admitted in a time.
-#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
-    let seconds = time.end.duration_since(time.start).as_secs_f64();
+    admitted(nodes, &time, Duration::ZERO)
+}
+
+/// Returns what nodes admitted in a time, the average of all times that are a window shorter. A
+/// window is used up at its beginning, and on a busy machine a little earlier or later: the packets
+/// of one that lies across an edge would count fully or not at all.
+pub fn admitted_on_average(nodes: &[Node], time: Range<Instant>) -> Rates {
+    admitted(nodes, &time, WINDOW)
+}
+
+/// Returns what nodes admitted in a time, at whose edges packets count little.
+fn admitted(nodes: &[Node], time: &Range<Instant>, edge: Duration) -> Rates {
+    let seconds = (time.end.duration_since(time.start) - edge).as_secs_f64();
     for node in nodes {
         node.wait_for_reads(time.end);
     }
     let (mut rates, mut by_source) = ((Vec::new(), Vec::new()), BTreeMap::new());
     for node in nodes {
-        let (packets, bytes, sources) = node.admitted_in(&time);
-        rates.0.push(packets as f64 / seconds);
-        rates.1.push(bytes as f64 / seconds);
+        let (packets, bytes, sources) = node.admitted_in(time, edge);
+        rates.0.push(packets / seconds);
+        rates.1.push(bytes / seconds);
         for (source, packets) in sources {
-            *by_source.entry(source).or_default() += packets as f64 / seconds;
+            *by_source.entry(source).or_default() += packets / seconds;
         }
     }
     Rates {
@@ -350,15 +370,14 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
 }
 
 /// Packets a second that each node admitted of one source in a time, by its last two bytes.
-#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
     for node in nodes {
         node.wait_for_reads(time.end);
     }
     let of_source = |node: &Node| {
-        let (_, _, by_source) = node.admitted_in(time);
-        by_source.get(&source).copied().unwrap_or_default() as f64 / seconds
+        let (_, _, by_source) = node.admitted_in(time, Duration::ZERO);
+        by_source.get(&source).copied().unwrap_or_default() / seconds
     };
     nodes.iter().map(of_source).collect()
 }

@@ -240,7 +240,7 @@ impl Pinned {
             .tempdir_in("/sys/fs/bpf")
             .context("making a directory on the bpffs")?;
         let pinned = Self(directory);
-        let object = Object::parse(LEAN_OBJECT)?;
+        let object = Object::parse(&LEAN_OBJECT)?;
         for name in Direct::NAMES {
             let map = object.maps.get(name).context("a map is missing")?;
             let map = Map::new_from_params(

@@ -11,8 +11,8 @@ use ratelimit_core::api::{Check, ShareView};
 use ratelimit_tests::{
     Frame, PATIENCE,
     cluster::{
-        Node, Rates, admitted_for, admitted_in, check_bound, set_load, started, under_load,
-        wait_for_all,
+        Node, Rates, admitted_for, admitted_in, admitted_on_average, check_bound, set_load,
+        started, under_load, wait_for_all,
     },
     redis::Redis,
     require_package, require_root, wait_until,
@@ -151,7 +151,7 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
                 set_load(&nodes, &load);
                 thread::sleep(Duration::from_millis(stays));
             }
-            admitted_in(&nodes, start + SETTLED..Instant::now())
+            admitted_on_average(&nodes, start + SETTLED..Instant::now())
         };
         let expected = within(LIMIT, 0.9..1.07);
         counted("moving load", &nodes, moving, packets, &expected);

@@ -124,7 +124,7 @@ const STACK_MAX: u32 = 416;
 
 #[test]
 fn every_chain_of_calls_leaves_stack() {
-    for (name, object) in [("full", OBJECT), ("lean", LEAN_OBJECT)] {
+    for (name, object) in [("full", &OBJECT), ("lean", &LEAN_OBJECT)] {
         check_stacks(name, object);
     }
 }

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::{
     process,
-    setup::{self, ARM64, CARGO_DENY, TYPOS},
+    setup::{self, ARM64, CARGO_DENY},
     workspace,
 };
 
@@ -51,7 +51,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn all() -> Result<Vec<(&'static str, Command)>> {
     setup::build()?;
     let cargo_deny = CARGO_DENY.install_here()?;
-    let typos = TYPOS.install_here()?;
 
     let mut checks = vec![
         ("format", format()),
@@ -60,7 +59,6 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
         ("types of the fuzz targets", fuzz_targets()),
         ("documentation", documentation()),
         ("dependencies", dependencies(&cargo_deny)),
-        ("spelling", spelling(&typos)),
     ];
     if setup::usual_compiler_has_sources() {
         checks.push(("clippy of the BPF programs", clippy_bpf()));
@@ -84,9 +82,12 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
         }
     }
     match setup::python() {
-        Ok(programs) => checks.extend(contrib(&programs)),
+        Ok(programs) => {
+            checks.push(("spelling", process::in_root(programs.join("typos"))));
+            checks.extend(contrib(&programs));
+        }
         Err(error) => skip(
-            "container file, DaemonSet and Ansible role",
+            "spelling, container file, DaemonSet and Ansible role",
             &format!("{error:#}"),
         ),
     }
@@ -238,8 +239,4 @@ fn contrib(programs: &Path) -> [(&'static str, Command); 3] {
         ("DaemonSet", kubernetes),
         ("Ansible role", ansible),
     ]
-}
-
-fn spelling(typos: &Path) -> Command {
-    process::in_root(typos)
 }

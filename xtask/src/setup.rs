@@ -13,7 +13,7 @@ mod rust_src;
 mod rust_std;
 mod unpacked;
 
-pub use cargo_tool::{CARGO_DENY, TYPOS};
+pub use cargo_tool::CARGO_DENY;
 pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 pub use rust_std::{ARM64, install_arm64};

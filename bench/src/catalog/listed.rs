@@ -110,9 +110,6 @@ fn counted(store: Store, reason: &'static str, list: List, is_counted: bool) -> 
 /// Bans that the traffic passes by. The hot source shares a /16 (/48) with one of them, and no /24
 /// (/56). A flood would evict it, so each has an installation to itself.
 fn passed_by(store: Store, count: usize, sources: Sources, more: f64) -> Scenario {
-    let bans = IpFamily::ALL
-        .map(|family| lists::random(family, count))
-        .concat();
     let is_flood = sources == Sources::Flood;
     let (new_sources, reason) = if is_flood {
         (NewSources::Default, of_flood(store))
@@ -121,7 +118,7 @@ fn passed_by(store: Store, count: usize, sources: Sources, more: f64) -> Scenari
     };
     let mut scenario = Scenario {
         new_sources,
-        bans,
+        random_bans: count,
         ..of(store, &format!("bans-{count}"))
     };
     for family in IpFamily::ALL {
@@ -136,15 +133,14 @@ fn passed_by(store: Store, count: usize, sources: Sources, more: f64) -> Scenari
 
 /// Bans that the traffic passes by, nearer: some of them lie in the /24 (/56) of the hot source.
 fn among(store: Store, count: usize) -> Scenario {
-    let mut bans = IpFamily::ALL
-        .map(|family| lists::random(family, count))
-        .concat();
+    let mut bans = Vec::new();
     for family in IpFamily::ALL {
         let near = [(1, 32), (2, 31), (16, 28)];
         bans.extend(near.map(|(beside, length)| lists::prefix(family, FIRST + beside, length)));
     }
     let mut scenario = Scenario {
         bans,
+        random_bans: count,
         ..of(store, &format!("among-{count}"))
     };
     for family in IpFamily::ALL {

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Command) -> anyhow::Result<()> {
     if let Some(file) = &arguments.entry {
-        return fs::write(file, loader::ENTRY)
+        return fs::write(file, &*loader::ENTRY)
             .with_context(|| format!("writing {}", file.display()));
     }
     // First of all, while no untrusted data has been read: the loader has privileges that no other

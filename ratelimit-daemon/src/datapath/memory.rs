@@ -203,7 +203,7 @@ impl Memory {
     /// Creates the maps of a plan that do not fit, and returns all.
     fn create(&self, plan: &MapPlan) -> anyhow::Result<Maps> {
         static PARSED: OnceLock<Object> = OnceLock::new();
-        let parsed = PARSED.get_or_init(|| Object::parse(loader::OBJECT).expect("it is valid"));
+        let parsed = PARSED.get_or_init(|| Object::parse(&loader::OBJECT).expect("it is valid"));
         let mut object = parsed.clone();
         loader::resize(&mut object, plan)?;
         *locked(&self.plan) = *plan;

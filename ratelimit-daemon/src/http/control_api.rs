@@ -15,6 +15,7 @@ use axum::{
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use miniz_oxide::inflate::decompress_to_vec;
 use ratelimit_core::{
     api::{
         APPLY_BYTES_MAX, ApplyRequest, BanFilter, Check, Code, DiffRequest, PacketRequest,
@@ -257,8 +258,9 @@ fn routes(controller: Handle) -> Router {
 
 /// A file, because the code that makes it from the types takes 0.7 MB of the program.
 async fn openapi() -> impl IntoResponse {
-    const DOCUMENT: &str = include_str!("../../../contrib/openapi.json");
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT)
+    let compressed = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json"));
+    let document = decompress_to_vec(compressed).expect("the build script has compressed it");
+    ([(CONTENT_TYPE, "application/json")], document)
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {

@@ -44,7 +44,9 @@ impl DispatcherEntry {
         for [_, map] in [ENTRIES, ENTRIES_FRAGS] {
             loader.map_pin_path(map, directory.join(map));
         }
-        let ebpf = loader.load(ENTRY).context("making the maps of the entry")?;
+        let ebpf = loader
+            .load(&ENTRY)
+            .context("making the maps of the entry")?;
         let mut entry = Self {
             ebpf,
             directory,

