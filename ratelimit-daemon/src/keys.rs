@@ -45,6 +45,8 @@ struct Shared {
     clock_offset: u64,
     settings: RwLock<Arc<Settings>>,
     bans: mpsc::Sender<ProgramBanRequest>,
+    /// Held while the file is written: a snapshot may be under way when the daemon stops.
+    saving: Mutex<()>,
     /// Taken by the task that passes them on.
     wanted: Mutex<Option<mpsc::Receiver<ProgramBanRequest>>>,
 }
@@ -88,6 +90,7 @@ impl Keys {
             clock_offset: now.wrapping_sub(since_boot),
             settings: RwLock::default(),
             bans,
+            saving: Mutex::default(),
             wanted: Mutex::new(Some(wanted)),
         }));
         keys.replace(config, saved.unwrap_or_default());
@@ -173,19 +176,18 @@ impl Keys {
             Refused::because(format!("[keys.{space}] has no `key`"))
                 .hint("write for example key = { header = \"X-User\" }, and reload")
         })?;
-        let Some(key) = keys::key(parts, request) else {
+        let Some(key) = keys::key(parts, request, &settings.source) else {
             return Ok(None);
         };
         let decision = {
             let mut own = lock(own);
             let obtained = own.obtain(&key, 1, Mode::All, now);
             let mut levels = own.levels(&key, now);
-            if own.is_shared() {
+            let shared = levels.iter_mut();
+            for level in shared.filter(|level| level.limit.0.division().is_some()) {
                 // Other nodes may use what is left beyond the share of this node.
-                for level in &mut levels {
-                    let taken = level.capacity.saturating_sub(obtained.remaining);
-                    level.used = level.used.max(taken);
-                }
+                let taken = level.capacity.saturating_sub(obtained.remaining);
+                level.used = level.used.max(taken);
             }
             Decision { obtained, levels }
         };
@@ -291,8 +293,9 @@ impl Keys {
 
     /// Saves the usage for a restart.
     pub fn save(&self) -> anyhow::Result<()> {
+        let Shared { file, saving, .. } = &*self.0;
+        let _saving = saving.lock().unwrap_or_else(PoisonError::into_inner);
         let settings = self.settings();
-        let Shared { file, .. } = &*self.0;
         if settings.spaces.is_empty() {
             return private::remove(file).map(drop);
         }

@@ -1,8 +1,8 @@
 //! The key of a request that a proxy asks about.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr};
 
-use crate::diagnostic::Problem;
+use crate::{config::SourceConfig, diagnostic::Problem};
 
 use super::KEY_BYTES_MAX;
 
@@ -16,7 +16,7 @@ const OF_CLIENT: &str = "client ";
 /// A part of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Part {
-    /// The address of the client.
+    /// The source that the client belongs to.
     Client,
     /// The value of a header.
     Header(String),
@@ -41,20 +41,24 @@ enum Segment {
 
 /// A request as a proxy describes it.
 pub trait Request {
-    /// Returns the value of a header, if it is text.
-    fn header(&self, name: &str) -> Option<&str>;
+    /// Returns the value of a header, if the request has it.
+    fn header(&self, name: &str) -> Option<Cow<'_, str>>;
+
+    /// Returns the cookies of the request.
+    fn cookies(&self) -> Cow<'_, str>;
 
     /// Returns the path and query of the request.
-    fn target(&self) -> Option<&str>;
+    fn target(&self) -> Option<Cow<'_, str>>;
 
     /// Returns the address of the client.
     fn client(&self) -> Option<IpAddr>;
 }
 
 /// Returns the key of a request, or `None` if it is not limited. A request without the header or
-/// cookie, or with one that is too long or looks like a client's address, counts for its client:
-/// leaving it out gains nothing.
-pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
+/// cookie, or with one that is too long, looks like a client's address or has several values,
+/// counts for its client: leaving it out gains nothing.
+pub fn key(parts: &[Part], request: &impl Request, source: &SourceConfig) -> Option<String> {
+    let client = || client(request, source);
     let mut key = String::new();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -62,37 +66,39 @@ pub fn key(parts: &[Part], request: &impl Request) -> Option<String> {
         }
         let value = match part {
             Part::Client => None,
-            Part::Header(name) => request.header(name).and_then(fitting).map(str::to_owned),
-            Part::Cookie(name) => {
-                let cookies = request.header("cookie").unwrap_or_default();
-                cookie(cookies, name).and_then(fitting).map(str::to_owned)
-            }
-            Part::Path(template) => Some(template.take(request.target()?)?),
+            Part::Header(name) => request.header(name).map(Cow::into_owned),
+            Part::Cookie(name) => cookie(&request.cookies(), name).map(str::to_owned),
+            Part::Path(template) => Some(template.take(&request.target()?)?),
         };
+        let is_path = matches!(part, Part::Path(_));
+        let value = value.filter(|value| is_path || fits(value));
         let value = value.filter(|value| !value.starts_with(OF_CLIENT));
-        key.push_str(&value.unwrap_or_else(|| client(request)));
+        key.push_str(&value.unwrap_or_else(client));
     }
     if key.len() <= KEY_BYTES_MAX {
         Some(key)
     } else {
-        Some(client(request))
+        Some(client())
     }
 }
 
-fn fitting(value: &str) -> Option<&str> {
-    (!value.is_empty() && value.len() <= KEY_BYTES_MAX).then_some(value)
+fn fits(value: &str) -> bool {
+    !value.is_empty() && value.len() <= KEY_BYTES_MAX
 }
 
-fn client(request: &impl Request) -> String {
-    let client = request.client().map(|it| it.to_string());
+fn client(request: &impl Request, source: &SourceConfig) -> String {
+    let client = request.client();
+    let client = client.map(|client| source.around(client.to_canonical()).to_string());
     format!("{OF_CLIENT}{}", client.as_deref().unwrap_or("unknown"))
 }
 
-/// Returns the value of a cookie (RFC 6265, section 5.4).
+/// Returns the value of a cookie (RFC 6265, section 5.4). `None` if there are several: which one an
+/// application reads is its own choice.
 fn cookie<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
     let pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
     let mut own = pairs.filter(|(key, _)| key.trim() == name);
-    own.next().map(|(_, value)| value.trim())
+    let (_, first) = own.next()?;
+    own.all(|(_, other)| other == first).then_some(first.trim())
 }
 
 impl PathTemplate {
@@ -166,14 +172,17 @@ impl FromStr for PathTemplate {
         if has_rest {
             parts.pop();
         }
-        let is_odd =
-            |part: &&str| *part == "..." || *part != "{}" && part.contains(['{', '}', '?']);
+        let is_odd = |part: &&str| {
+            *part == "..."
+                || *part != "{}" && part.contains(['{', '}', '?', '#'])
+                || segments(part).len() != 1
+        };
         if let Some(odd) = parts.iter().copied().find(|part| is_odd(part)) {
             return refuse(format!("the path `{text}` cannot have `{odd}` there"));
         }
         let segments = parts.into_iter().map(|part| match part {
             "{}" => Segment::Taken,
-            text => Segment::Fixed(text.to_owned()),
+            text => Segment::Fixed(decode(text)),
         });
         Ok(Self {
             segments: segments.collect(),
@@ -211,22 +220,31 @@ mod tests {
     }
 
     impl Request for Asked {
-        fn header(&self, name: &str) -> Option<&str> {
-            self.headers.get(name).copied()
+        fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+            self.headers.get(name).map(|it| (*it).into())
         }
 
-        fn target(&self) -> Option<&str> {
-            Some(self.target)
+        fn cookies(&self) -> Cow<'_, str> {
+            self.header("cookie").unwrap_or_default()
+        }
+
+        fn target(&self) -> Option<Cow<'_, str>> {
+            Some(self.target.into())
         }
 
         fn client(&self) -> Option<IpAddr> {
-            Some([192, 0, 2, 1].into())
+            let client = self.headers.get("client").unwrap_or(&"192.0.2.1");
+            client.parse().ok()
         }
+    }
+
+    fn key(parts: &[Part], asked: &Asked) -> Option<String> {
+        super::key(parts, asked, &SourceConfig::default())
     }
 
     #[test]
     fn a_template_takes_segments_of_the_path_that_a_server_would_read() {
-        for (template, target, key) in [
+        for (template, target, expected) in [
             ("/api/{}/...", "/api/alice/orders?page=2", Some("alice")),
             ("/api/{}/...", "/api/alice", Some("alice")),
             ("/api/{}/...", "/api", None),
@@ -235,6 +253,7 @@ mod tests {
             ("/login", "/login?user=1", Some("/login")),
             ("/login", "//x/%2e%2e/./log%69n/", Some("/login")),
             ("/login", "/logout", None),
+            ("/caf%C3%A9/{}", "/café/x", Some("x")),
             ("/...", "/any/thing", Some("/...")),
             ("/", "/", Some("/")),
         ] {
@@ -243,10 +262,12 @@ mod tests {
                 target,
                 ..Asked::default()
             };
-            let taken = super::key(&[Part::Path(template.clone())], &asked);
-            assert_eq!(taken.as_deref(), key, "{template} {target}");
+            let taken = key(&[Part::Path(template.clone())], &asked);
+            assert_eq!(taken.as_deref(), expected, "{template} {target}");
         }
-        for wrong in ["api", "/a/.../b", "/a{}", "/a?b"] {
+        for wrong in [
+            "api", "/a/.../b", "/a{}", "/a?b", "/a#b", "/a/../b", "/%2e", "/a%2fb",
+        ] {
             assert!(wrong.parse::<PathTemplate>().is_err(), "{wrong}");
         }
     }
@@ -274,5 +295,21 @@ mod tests {
             .insert("cookie", "a=1; session=s3; xsession=4");
         let parts = [Part::Cookie("session".to_owned()), Part::Client];
         assert_eq!(key(&parts, &asked).as_deref(), Some("s3\nclient 192.0.2.1"));
+        asked.headers.insert("cookie", "session=random; session=s3");
+        assert_eq!(key(&parts[..1], &asked), by_client);
+    }
+
+    #[test]
+    fn a_client_counts_as_the_source_that_packets_count_for() {
+        let mut asked = Asked::default();
+        for (client, expected) in [
+            ("::ffff:198.51.100.7", "client 198.51.100.7"),
+            ("2001:db8:1::1", "client 2001:db8:1::/64"),
+            ("2001:db8:1::6", "client 2001:db8:1::/64"),
+            ("unknown", "client unknown"),
+        ] {
+            asked.headers.insert("client", client);
+            assert_eq!(key(&[Part::Client], &asked).as_deref(), Some(expected));
+        }
     }
 }

@@ -200,11 +200,6 @@ impl Space {
         self.usage.pop(key).is_some()
     }
 
-    /// Returns whether nodes share limits of this space.
-    pub const fn is_shared(&self) -> bool {
-        self.sharing.is_some()
-    }
-
     /// Sets the shares of this node in the limits of keys; other keys have the default share.
     pub fn set_shares(&mut self, shares: KeyShares) {
         if let Some(sharing) = &mut self.sharing {

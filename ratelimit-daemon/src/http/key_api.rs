@@ -1,11 +1,14 @@
 //! Requests of applications and proxies about keys, answered without the controller.
 
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, Path, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER},
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{COOKIE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -17,6 +20,8 @@ use ratelimit_core::{
 use super::answers::{Body, Failure, Parameters};
 use crate::keys::Keys;
 
+/// The beginning of the path at which proxies ask. The headers of such a request are a visitor's.
+pub const FORWARD_AUTH: &str = "/v1/forward-auth/";
 /// The keys that are listed unless the request says it.
 const TOP_DEFAULT: usize = 20;
 /// The most keys that are listed.
@@ -26,7 +31,7 @@ const TOP_MAX: usize = 10_000;
 pub fn public_router(keys: Keys) -> Router {
     Router::new()
         .route("/v1/obtain", post(obtain))
-        .route("/v1/forward-auth/{space}", get(forward_auth))
+        .route(&format!("{FORWARD_AUTH}{{space}}"), get(forward_auth))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(keys)
 }
@@ -35,7 +40,11 @@ pub fn public_router(keys: Keys) -> Router {
 pub fn router(keys: Keys) -> Router {
     let own = Router::new()
         .route("/v1/keys", axum::routing::delete(reset))
-        .route("/v1/keys/check", post(check))
+        // A space may be called `check`.
+        .route(
+            "/v1/keys/check",
+            post(check).get(|keys, parameters| top(keys, Path("check".to_owned()), parameters)),
+        )
         .route("/v1/keys/{space}", get(top))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(keys.clone());
@@ -123,17 +132,29 @@ struct Forwarded<'h> {
 }
 
 impl keys::Request for Forwarded<'_> {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.headers.get(name).map(text)
     }
 
-    fn target(&self) -> Option<&str> {
+    fn cookies(&self) -> Cow<'_, str> {
+        // HTTP/2 may have a field for each of them (RFC 9113, section 8.2.3).
+        let fields: Vec<_> = self.headers.get_all(COOKIE).iter().map(text).collect();
+        fields.join(";").into()
+    }
+
+    fn target(&self) -> Option<Cow<'_, str>> {
         keys::Request::header(self, "x-forwarded-uri")
     }
 
     fn client(&self) -> Option<IpAddr> {
         self.client
     }
+}
+
+/// Returns what a client sent, whatever its encoding: a value that nobody could read would not be
+/// limited.
+fn text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
 }
 
 /// Returns the last address of `X-Forwarded-For` that is not a trusted proxy: those before it are
@@ -153,7 +174,27 @@ fn client_of(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Option
 
 #[cfg(test)]
 mod tests {
+    use ratelimit_core::{config::SourceConfig, keys::Part};
+
     use super::*;
+
+    #[test]
+    fn what_is_not_ascii_is_read_and_all_cookies_are_together() {
+        let mut headers = HeaderMap::new();
+        let bytes = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
+        headers.insert("x-forwarded-uri", bytes(b"/login?\xe9"));
+        headers.insert("x-user", bytes("josé".as_bytes()));
+        headers.append("cookie", bytes(b"name=\xe9"));
+        headers.append("cookie", bytes(b"session=abc"));
+        let request = Forwarded {
+            headers: &headers,
+            client: None,
+        };
+        let key = |part| keys::key(&[part], &request, &SourceConfig::default()).unwrap();
+        assert_eq!(key(Part::Path("/login".parse().unwrap())), "/login");
+        assert_eq!(key(Part::Header("x-user".to_owned())), "josé");
+        assert_eq!(key(Part::Cookie("session".to_owned())), "abc");
+    }
 
     #[test]
     fn the_client_is_never_an_address_that_it_claims_itself() {

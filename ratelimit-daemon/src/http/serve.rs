@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, http::Request, response::Response};
+use axum::{
+    Router,
+    http::{Request, StatusCode},
+    response::{IntoResponse as _, Response},
+};
 use hyper::{
     body::Incoming,
     service::{Service, service_fn},
@@ -204,7 +208,14 @@ pub async fn serve_keys(
             };
             // Answers are short, and the next request waits for them.
             let _ = stream.set_nodelay(true);
-            connections.spawn(key_connection(stream, router.clone(), seat, ends.clone()));
+            let router = router.clone();
+            connections.spawn(key_connection(
+                stream,
+                keys.clone(),
+                router,
+                seat,
+                ends.clone(),
+            ));
         };
         let listener = Arc::new(listener);
         let accept = move || {
@@ -218,13 +229,27 @@ pub async fn serve_keys(
 
 async fn key_connection(
     stream: TcpStream,
+    keys: Keys,
     router: Router,
     seat: OwnedSemaphorePermit,
     stop: CancellationToken,
 ) {
+    let address = stream.peer_addr().ok();
     let router = TowerToHyperService::new(router);
+    let answer = move |request: Request<Incoming>| {
+        // A reload may have removed it from the trusted ones since it connected.
+        let is_trusted = address.is_some_and(|it| keys.is_trusted(it.ip()));
+        let answer = router.call(request);
+        async move {
+            if is_trusted {
+                answer.await
+            } else {
+                Ok(StatusCode::FORBIDDEN.into_response())
+            }
+        }
+    };
     let end = async { stop.cancelled().await };
-    connection(stream, router, KeepAlive::Yes, pending(), end).await;
+    connection(stream, service_fn(answer), KeepAlive::Yes, pending(), end).await;
     drop(seat);
 }
 

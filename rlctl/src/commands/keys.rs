@@ -30,7 +30,8 @@ Without a key it shows the keys that are closest to a limit. Looking at a key ch
 pub struct KeysArguments {
     /// Name of the key space: that of `[keys.NAME]`
     pub space: String,
-    /// The key, as the application or proxy names it
+    /// The key, as the application or proxy names it, with \n between its parts and \\ for a
+    /// backslash
     pub key: Option<String>,
     /// Number of keys
     #[arg(
@@ -96,7 +97,7 @@ fn top(space: &str, rows: u32, client: &Client) -> Result<Report, Failure> {
     for key in &answer.value {
         let [limit, rest @ ..] = row(&key.fullest);
         let [used, share, clears] = rest;
-        table.row([printable(&key.key), limit, used, share, clears]);
+        table.row([escaped(&key.key), limit, used, share, clears]);
     }
     Ok(Report::new(answer, table.to_string()))
 }
@@ -112,7 +113,7 @@ fn check(request: &KeyRequest, client: &Client) -> Result<Report, Failure> {
 
 fn reset(request: &KeyRequest, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<KeyReset> = client.delete("/v1/keys", request)?;
-    let (space, key) = (printable(&request.space), printable(&request.key));
+    let (space, key) = (printable(&request.space), escaped(&request.key));
     let text = if answer.value.reset {
         format!("reset the usage of {key} in {space}")
     } else {
@@ -124,8 +125,18 @@ fn reset(request: &KeyRequest, client: &Client) -> Result<Report, Failure> {
 fn request(space: &str, key: &str) -> KeyRequest {
     KeyRequest {
         space: space.to_owned(),
-        key: key.to_owned(),
+        key: unescaped(key),
     }
+}
+
+/// A key of several parts has line breaks between them.
+fn escaped(key: &str) -> String {
+    printable(&key.replace('\\', r"\\").replace('\n', r"\n"))
+}
+
+fn unescaped(key: &str) -> String {
+    let parts = key.split(r"\\").map(|part| part.replace(r"\n", "\n"));
+    parts.collect::<Vec<_>>().join("\\")
 }
 
 fn row(limit: &KeyLimit) -> [String; 4] {
@@ -138,4 +149,23 @@ fn row(limit: &KeyLimit) -> [String; 4] {
         share.to_string(),
         quantity::duration(clears_in),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_is_shown_of_it() {
+        for key in [
+            "alice",
+            "client 192.0.2.1\n/login",
+            r"a\nb",
+            "a\\\nb",
+            r"\\",
+        ] {
+            assert_eq!(unescaped(&escaped(key)), key);
+        }
+        assert_eq!(escaped("a\nb"), r"a\nb");
+    }
 }
