@@ -157,8 +157,8 @@ pub fn charge_within_budget<A: Address>(
     })
 }
 
-/// Whether all limits of `policy` that count a packet of `address` have room. It is not charged,
-/// and no state is made.
+/// Whether all limits of `policy` that count a packet of `address`, and the budget if it needs
+/// state, have room. It is not charged, and no state is made.
 #[inline(always)]
 pub fn check<A: Address>(
     address: &A,
@@ -174,11 +174,43 @@ pub fn check<A: Address>(
         Some(words) if !has_budget || words.is_own(policy, arrival) => {
             charge::check(policy, &words, arrival)
         }
-        // The budget is checked before the limits, and only for packets that are charged.
-        _ if has_budget => Outcome::PASSED,
+        _ if has_budget => check_newcomer(address, policy, arrival, store),
         _ => charge::fits(policy, arrival),
     };
     outcome.observed_if(policy.observe())
+}
+
+/// Whether a source that needs state may have it. The budget is checked before the limits.
+#[inline(always)]
+fn check_newcomer<A: Address>(
+    address: &A,
+    policy: &Policy,
+    arrival: &Arrival,
+    store: &impl Store<A>,
+) -> Outcome {
+    if !store.is_budget_spent(arrival) {
+        return Outcome::PASSED;
+    }
+    match arrival.settings.over_budget() {
+        OverBudget::Pass => Outcome::PASSED,
+        OverBudget::Drop => Outcome::OVER_BUDGET,
+        OverBudget::Aggregate => {
+            let bucket = address.overflow_bucket();
+            let key = store.key(&bucket, policy.scope());
+            match store.words(&key) {
+                Some(words) if words.is_own(policy, arrival) => {
+                    let outcome = charge::check(policy, &words, arrival);
+                    if outcome.is_refused() {
+                        outcome.of_overflow_bucket()
+                    } else {
+                        outcome
+                    }
+                }
+                // The bucket needs state, too, for which it has a budget of its own.
+                _ => Outcome::PASSED,
+            }
+        }
+    }
 }
 
 /// Charges a packet of `address` to the limits of `policy` that count it, making its state at its

@@ -13,9 +13,10 @@ use netlink_packet_sock_diag::{
 
 use crate::dump;
 
-/// Counts the connections to ports of this host by the address of the client: those being
-/// established, established, and being closed. A client that has closed its end counts until this
-/// host has closed its own. Connections from this host to itself are left out.
+/// Counts the connections to ports of this host by the address of the client: those established,
+/// and being closed. Those being established do not count, since their addresses may be forged. A
+/// client that has closed its end counts until this host has closed its own. Connections from this
+/// host to itself are left out.
 ///
 /// # Errors
 ///
@@ -26,9 +27,9 @@ pub fn clients() -> anyhow::Result<HashMap<IpAddr, u32>> {
         listening.insert(socket.source_port);
     })?;
     let mut clients = HashMap::new();
-    let none =
-        StateFlags::LISTEN | StateFlags::TIME_WAIT | StateFlags::CLOSE | StateFlags::SYN_SENT;
-    each(&(StateFlags::all() - none), |socket| {
+    let none = StateFlags::LISTEN | StateFlags::TIME_WAIT | StateFlags::CLOSE;
+    let opening = StateFlags::SYN_SENT | StateFlags::SYN_RECV;
+    each(&(StateFlags::all() - none - opening), |socket| {
         let client = socket.destination_address.to_canonical();
         if listening.contains(&socket.source_port) && client != socket.source_address.to_canonical()
         {

@@ -1,10 +1,10 @@
 //! Limits of destinations: in the kernel, on the host, and by the daemon on a real interface.
 
-use std::{net::Ipv4Addr, thread, time::Duration};
+use std::{net::Ipv4Addr, num::NonZeroU32, thread, time::Duration};
 
 use ratelimit_common::{
-    ClassSet, DropReason, Family, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
-    layout::NODE_POLICIES, node,
+    ClassSet, DropReason, Family, Instant, Limit, ListEntry, PassReason, Policy, Settings, Unit,
+    Verdict, layout::NODE_POLICIES, new_sources::Budget, node, settings::OverBudget,
 };
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
@@ -121,6 +121,26 @@ fn a_packet_that_another_limit_refuses_costs_a_destination_nothing() {
 }
 
 #[test]
+fn sources_over_the_budget_for_new_ones_cost_a_destination_nothing() {
+    const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
+    const SHARED: Verdict = Verdict::Pass(PassReason::NewSources);
+    for (over_budget, first) in [(OverBudget::Drop, DROPPED), (OverBudget::Aggregate, SHARED)] {
+        let mut scene = scene(&[packets(3)], &[]);
+        scene.policies[0] = policy(&[packets(2)], 0);
+        scene.settings = scene.settings.with_new_sources(over_budget);
+        let (one, second) = (NonZeroU32::new(1).unwrap(), Duration::from_secs(1));
+        scene.new_sources = Budget::new(one, second, 1).unwrap();
+        each_judge(&scene, |judge| {
+            check(judge, &frame(source(1), OTHER), CONFORMING);
+            for (last, verdict) in (2..).zip([first, first, DROPPED, DROPPED, DROPPED]) {
+                check(judge, &frame(source(last), VICTIM), verdict);
+            }
+            check(judge, &frame(source(1), VICTIM), CONFORMING);
+        });
+    }
+}
+
+#[test]
 fn destination_and_node_each_count_their_packets() {
     let mut scene = scene(&[packets(2)], &[]);
     let node = u32::try_from(scene.policies.len()).unwrap();
@@ -169,7 +189,7 @@ fn allowed_sources_and_pass_all_meet_no_limit_of_a_destination() {
     each_judge(&scene, |judge| {
         check(judge, &frame(source(1), VICTIM), CONFORMING);
         check(judge, &frame(source(1), VICTIM), DESTINATION_LIMITED);
-        let verdict = Verdict::Pass(ratelimit_common::PassReason::Allowed);
+        let verdict = Verdict::Pass(PassReason::Allowed);
         check(judge, &frame(source(9), VICTIM), verdict);
     });
 }

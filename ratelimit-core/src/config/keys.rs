@@ -72,6 +72,11 @@ impl Located {
             |name| format!("[keys.{name}] is defined twice"),
             "give one of them another name",
         );
+        // The API has `/v1/keys/check` and `/v1/keys/SPACE`.
+        for (name, _) in self.spaces.iter().filter(|(name, _)| name.value == "check") {
+            let message = "a key space cannot have the name `check`";
+            report.add(&name.spot, Problem::new(message, "give it another name"));
+        }
         let spaces = self.spaces.iter();
         let spaces = spaces.filter_map(|(name, space)| {
             let space = SpaceConfig {

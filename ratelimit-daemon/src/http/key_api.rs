@@ -40,11 +40,7 @@ pub fn public_router(keys: Keys) -> Router {
 pub fn router(keys: Keys) -> Router {
     let own = Router::new()
         .route("/v1/keys", axum::routing::delete(reset))
-        // A space may be called `check`.
-        .route(
-            "/v1/keys/check",
-            post(check).get(|keys, parameters| top(keys, Path("check".to_owned()), parameters)),
-        )
+        .route("/v1/keys/check", post(check))
         .route("/v1/keys/{space}", get(top))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(keys.clone());

@@ -72,6 +72,10 @@ fn what_a_key_space_cannot_have_is_refused_at_its_place() {
             "`a b` is not a valid name for a key space",
         ),
         (
+            "[keys.check]\nlimits = [{ requests = 1, per = \"1s\" }]\n",
+            "a key space cannot have the name `check`",
+        ),
+        (
             "[keys]\nlisten = \"9180\"\n",
             "`9180` is not an address with a port",
         ),

@@ -126,8 +126,10 @@ impl Enforcer {
             .chain([settings.default_policy()])
             .collect();
         let policies = named.iter().filter_map(|it| self.held.policies.get(it));
-        let further: Vec<u32> = policies.filter_map(Policy::further).collect();
-        named.extend(further);
+        let beside: Vec<u32> = policies
+            .flat_map(|policy| policy.further().into_iter().chain(policy.established()))
+            .collect();
+        named.extend(beside);
         named
     }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::SignedDuration;
 use ratelimit_common::{Instant, PolicyBan, policy_ban::BanResult};
 use ratelimit_core::{
     api::{Changed, Refused},
@@ -24,6 +25,9 @@ use crate::{clock, control::state::State, protected::Requester};
 
 /// The most sources whose lifted bans are reported.
 const LIFTED_MAX: usize = 1024;
+
+/// The beginning of the author of a ban.
+const BY_POLICY: &str = "policy ";
 
 /// The interval between reports of a would-be ban of a dry run, with the number of sources.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
@@ -110,6 +114,10 @@ impl Feed for PolicyBans {
                 }
                 continue;
             }
+            let banned = state.intent.ban_of(source, &Origin::Automatic);
+            if banned.is_some_and(|row| is_adopted(row, ban)) {
+                continue;
+            }
             let sentence = Sentence::new(state, source, ban);
             if state.intent.config.observe {
                 if self.is_first_dry_run_report(source) {
@@ -119,7 +127,12 @@ impl Feed for PolicyBans {
                 }
                 continue;
             }
-            edits.extend(sentence.edits(source, now));
+            // Detection may have banned it for longer in the meantime.
+            let longer = banned.filter(|row| row.until > sentence.until);
+            let ban = (longer.is_none() && now < sentence.until)
+                .then(|| Edit::Ban(source, Origin::Automatic, Some(sentence.row())));
+            edits.extend(ban);
+            edits.push(Edit::Offence(source, Some(sentence.offence())));
             due.policies.push(sentence.policy);
         }
         self.due = due;
@@ -201,21 +214,24 @@ impl Sentence {
             until: self.until,
             since: clock::to_wall(self.since),
             reason: Some(self.reason.as_str().into()),
-            author: format!("policy {}", self.policy).into(),
+            author: format!("{BY_POLICY}{}", self.policy).into(),
         }
     }
 
-    /// Returns the edits for the ban, unless it has ended, and for the offences.
-    fn edits(&self, source: Prefix, now: Instant) -> impl Iterator<Item = Edit> + use<> {
-        let ban =
-            (now < self.until).then(|| Edit::Ban(source, Origin::Automatic, Some(self.row())));
-        let offence = Offence {
+    const fn offence(&self) -> Offence {
+        Offence {
             bans: self.bans,
             forget: self.forget,
-        };
-        ban.into_iter()
-            .chain([Edit::Offence(source, Some(offence))])
+        }
     }
+}
+
+/// Whether the row of an automatic ban is that of this ban of the kernel: a daemon that was killed
+/// had stored it, and not yet removed it there.
+fn is_adopted(row: &EntryRow, ban: &PolicyBan) -> bool {
+    const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_millis(10);
+    let since = clock::to_wall(Instant::from_nanos(ban.at_ns));
+    row.author.starts_with(BY_POLICY) && row.since.duration_since(since).abs() < CLOCKS_DIFFER
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ pub struct Store {
     /// The number of committed changes.
     changes: u64,
     change_count: ChangeCount,
+    /// The boot of the machine, as in [`Seen`](change_count::Seen).
+    boot: u32,
     flusher: Flusher,
     commits: Commits,
     /// Receives the number of written changes.
@@ -120,7 +122,8 @@ impl Store {
     fn open_sound(path: &Path, boot: &str) -> anyhow::Result<Self> {
         damage::check_files(path)?;
         let seen = ChangeCount::beside(path).seen();
-        let mut store = Self::open_file(path, boot, seen)?;
+        let required = seen.map(|seen| seen.required(crc32fast::hash(boot.as_bytes())));
+        let mut store = Self::open_file(path, boot, required)?;
         damage::check_structure(&store.connection)?;
         store.check_rows()?;
         if store.changes == 0 {
@@ -132,8 +135,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a file that must contain at least the changes that were `seen`.
-    fn open_file(path: &Path, boot: &str, seen: Option<u64>) -> anyhow::Result<Self> {
+    /// Opens a file that must contain at least the `required` changes.
+    fn open_file(path: &Path, boot: &str, required: Option<u64>) -> anyhow::Result<Self> {
         // SQLite gives the log the mode of the database.
         private::open(path)?;
         let mut connection = Connection::open(path)?;
@@ -149,8 +152,11 @@ impl Store {
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         schema::prepare(&mut connection)?;
         let changes = read_changes(&connection)?;
-        if let Some(seen) = seen {
-            ensure!(seen <= changes, "it knows {changes} of {seen} changes");
+        if let Some(required) = required {
+            ensure!(
+                required <= changes,
+                "it knows {changes} of {required} changes"
+            );
         }
         let note = read_clock(&connection)?;
         // Without the clock, ends of bans have no meaning. Every change is preceded by a note of
@@ -166,6 +172,7 @@ impl Store {
             found: Found::Sound,
             changes,
             change_count: ChangeCount::beside(path),
+            boot: crc32fast::hash(boot.as_bytes()),
             flusher: Flusher::of(path, changes),
             commits: Commits::default(),
             progress: Progress::default(),
@@ -175,8 +182,11 @@ impl Store {
 
     /// Returns whether the database in `directory` has more changes than the one in `other`.
     pub fn is_newer(directory: &Path, other: &Path) -> bool {
-        let seen = |directory: &Path| ChangeCount::beside(&directory.join("state.db")).seen();
-        seen(directory) > seen(other)
+        let changes = |directory: &Path| {
+            let seen = ChangeCount::beside(&directory.join("state.db")).seen();
+            seen.map(|seen| seen.changes)
+        };
+        changes(directory) > changes(other)
     }
 
     /// Returns the number of changes in it.

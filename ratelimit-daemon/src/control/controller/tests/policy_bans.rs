@@ -4,7 +4,10 @@ use ratelimit_common::{
     PolicyBan,
     policy_ban::{BanResult, Tally},
 };
-use ratelimit_core::ban::{BanSpec, Forgeable};
+use ratelimit_core::{
+    ban::{BanSpec, Forgeable},
+    intent::EntryRow,
+};
 
 use super::*;
 use crate::{clock, protected::Why};
@@ -180,6 +183,40 @@ fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     lab.make_room();
     lab.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
+fn a_longer_ban_of_detection_stays() {
+    let mut lab = Lab::new(banning());
+    lab.ban_by_policy(SOURCE, clock::now());
+    let longer = EntryRow {
+        until: clock::after(Duration::from_hours(5)),
+        since: clock::wall(),
+        reason: None,
+        author: "attack".into(),
+    };
+    let ban = Edit::Ban(prefix(SOURCE), Origin::Automatic, Some(longer));
+    lab.edit(&[ban]);
+    lab.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 5 * 3600)]);
+    assert!(lab.found().is_empty());
+    let offence = lab.state.intent.offence(prefix(SOURCE)).unwrap();
+    assert_eq!(offence.bans, 1);
+}
+
+#[test]
+fn a_ban_that_was_stored_before_a_kill_counts_once() {
+    let mut lab = Lab::new(banning());
+    let now = clock::now();
+    lab.ban_by_policy(SOURCE, now);
+    lab.take_missed();
+    // As if the kernel's part had not been removed.
+    lab.ban_by_policy(SOURCE, now);
+    lab.restart();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+    assert!(lab.found().is_empty());
+    let offence = lab.state.intent.offence(prefix(SOURCE)).unwrap();
+    assert_eq!(offence.bans, 1);
 }
 
 #[test]

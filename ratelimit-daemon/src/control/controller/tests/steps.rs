@@ -388,6 +388,13 @@ fn configuration(random: &mut Random) -> String {
     }
     let _ = writeln!(text, "[policy.default]\nlimits = {}", limits(random));
     text += observe(random);
+    if random.one_in(4) {
+        let amount = 1 + random.below(3);
+        let _ = writeln!(
+            text,
+            "established = [{{ packets = {amount}, per = \"10s\" }}]"
+        );
+    }
     let mut prefixes = vec![
         "10.0.0.0/8",
         "10.1.0.0/16",

@@ -5,7 +5,9 @@
 //! and ignores the frames behind it.
 //!
 //! The file is written after each commit, and no commit waits for it. So it may be behind the
-//! database but is never ahead, unless the end of the database's log was lost.
+//! database but is never ahead, unless the end of the database's log was lost. A power failure may
+//! lose that, where it was not synced, and keep the file: after a reboot, only the synced changes
+//! must be there.
 
 use std::{
     fs::{self, File},
@@ -16,13 +18,45 @@ use std::{
 
 use tracing::warn;
 
-/// The file `state.changes`: the number and its CRC-32, little-endian.
+/// The file `state.changes`.
 pub struct ChangeCount {
     path: PathBuf,
     file: Option<File>,
 }
 
-const LENGTH: usize = 12;
+/// What is stored: three little-endian numbers and their CRC-32.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    /// The number of committed changes.
+    pub changes: u64,
+    /// The number of those that were synced to disk.
+    pub synced: u64,
+    /// The boot of the machine, as a CRC-32 of its identifier.
+    pub boot: u32,
+}
+
+const LENGTH: usize = 24;
+
+impl Seen {
+    /// Returns the number of changes that a sound database has at least.
+    pub const fn required(&self, boot: u32) -> u64 {
+        if self.boot == boot {
+            self.changes
+        } else {
+            self.synced
+        }
+    }
+
+    fn record(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..8].copy_from_slice(&self.changes.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.synced.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.boot.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[..20]);
+        bytes[20..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+}
 
 impl ChangeCount {
     /// Opens the file next to the database at `path`.
@@ -33,21 +67,25 @@ impl ChangeCount {
         }
     }
 
-    /// Returns the stored number. `None` if the file is missing or damaged.
-    pub fn seen(&self) -> Option<u64> {
+    /// Returns what is stored. `None` if the file is missing or damaged.
+    pub fn seen(&self) -> Option<Seen> {
         let bytes: [u8; LENGTH] = fs::read(&self.path).ok()?.try_into().ok()?;
-        let number = u64::from_le_bytes(*bytes.first_chunk()?);
-        (record(number) == bytes).then_some(number)
+        let seen = Seen {
+            changes: u64::from_le_bytes(*bytes.first_chunk()?),
+            synced: u64::from_le_bytes(*bytes[8..].first_chunk()?),
+            boot: u32::from_le_bytes(*bytes[16..].first_chunk()?),
+        };
+        (seen.record() == bytes).then_some(seen)
     }
 
     /// Stores the number of committed changes.
-    pub fn see(&mut self, number: u64) {
-        if let Err(error) = self.write(number) {
+    pub fn see(&mut self, seen: Seen) {
+        if let Err(error) = self.write(seen) {
             warn!(%error, path = %self.path.display(), "cannot write the number of changes");
         }
     }
 
-    fn write(&mut self, number: u64) -> io::Result<()> {
+    fn write(&mut self, seen: Seen) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
             None => File::options()
@@ -56,16 +94,8 @@ impl ChangeCount {
                 .write(true)
                 .open(&self.path)?,
         };
-        file.write_all_at(&record(number), 0)?;
+        file.write_all_at(&seen.record(), 0)?;
         self.file = Some(file);
         Ok(())
     }
-}
-
-fn record(number: u64) -> [u8; LENGTH] {
-    let mut bytes = [0; LENGTH];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    let sum = crc32fast::hash(&bytes[..8]);
-    bytes[8..].copy_from_slice(&sum.to_le_bytes());
-    bytes
 }

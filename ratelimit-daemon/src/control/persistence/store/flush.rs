@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
 };
@@ -24,6 +24,7 @@ pub struct Flusher {
     database: PathBuf,
     log: PathBuf,
     flushed: u64,
+    synced: Arc<AtomicU64>,
     brought_over: u64,
     is_flushing: Arc<AtomicBool>,
     is_bringing_over: Arc<AtomicBool>,
@@ -36,6 +37,7 @@ impl Flusher {
             database: path.to_owned(),
             log: with_suffix(path, "-wal"),
             flushed: 0,
+            synced: Arc::default(),
             brought_over: changes,
             is_flushing: Arc::default(),
             is_bringing_over: Arc::default(),
@@ -49,12 +51,20 @@ impl Flusher {
             return;
         }
         self.flushed = changes;
-        let log = self.log.clone();
+        let (log, synced) = (self.log.clone(), Arc::clone(&self.synced));
         spawn(&self.is_flushing, move || {
-            if let Err(error) = File::open(&log).and_then(|file| file.sync_data()) {
-                warn!(%error, path = %log.display(), "cannot flush changes to disk");
+            match File::open(&log).and_then(|file| file.sync_data()) {
+                Ok(()) => synced.store(changes, Relaxed),
+                Err(error) => {
+                    warn!(%error, path = %log.display(), "cannot flush changes to disk");
+                }
             }
         });
+    }
+
+    /// Returns the number of changes that were synced since the start.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Relaxed)
     }
 
     /// Checkpoints a long log on another thread. The next commit after that starts the log from its

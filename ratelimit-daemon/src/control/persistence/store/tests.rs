@@ -167,6 +167,46 @@ fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
 }
 
 #[test]
+fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
+    let (directory, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let number = ChangeCount::beside(&directory.path().join("state.db"));
+    let mut store = Store::open(directory.path()).unwrap();
+    let mut allow = |address: &str| {
+        let edit = Edit::Allow(prefix(address), Some(entry(FOREVER)));
+        store.transaction(|writer| writer.write(&edit)).unwrap();
+        store.flush();
+    };
+    // Another thread syncs.
+    let mut addresses = (1..=250).map(|last| format!("192.0.2.{last}"));
+    while number.seen().is_none_or(|seen| seen.synced == 0) {
+        allow(&addresses.next().unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let write_back = |name| {
+        fs::copy(directory.path().join(name), disk.path().join(name)).unwrap();
+    };
+    write_back("state.db");
+    write_back("state.db-wal");
+    allow("198.51.100.1");
+    write_back("state.changes");
+    let path = disk.path().join("state.db");
+    assert!(Store::open_sound(&path, &clock::boot_id()).is_err());
+    let store = Store::open_sound(&path, "another boot").unwrap();
+    let allows = store.allows().unwrap();
+    assert!(
+        !allows
+            .iter()
+            .any(|(allowed, _)| *allowed == prefix("198.51.100.1"))
+    );
+    drop(store);
+    // Of the log, what was synced is lost as well.
+    fs::remove_file(&path).unwrap();
+    Store::open(disk.path()).unwrap();
+    write_back("state.changes");
+    assert!(Store::open_sound(&path, "another boot").is_err());
+}
+
+#[test]
 fn a_transaction_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();

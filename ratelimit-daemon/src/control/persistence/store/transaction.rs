@@ -3,7 +3,7 @@
 use anyhow::Context;
 use ratelimit_core::intent::Edit;
 
-use super::{Store, Writer};
+use super::{Store, Writer, change_count::Seen};
 use crate::{clock, control::time::timekeeper::Reading};
 
 impl Store {
@@ -52,7 +52,11 @@ impl Store {
         transaction.commit().context(writing)?;
         self.commits.kept(begun);
         self.changes += 1;
-        self.change_count.see(self.changes);
+        self.change_count.see(Seen {
+            changes: self.changes,
+            synced: self.flusher.synced(),
+            boot: self.boot,
+        });
         self.flusher.shorten(self.changes);
         Ok(())
     }
