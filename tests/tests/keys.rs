@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -255,6 +257,37 @@ fn workers_that_obtain_from_two_nodes_get_no_more_than_the_limit() {
 }
 
 #[test]
+fn the_headers_of_a_visitor_command_nothing_and_hide_no_path() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let config = USERS.replace("{ header = \"X-User\" }", "[{ path = \"/login\" }]");
+    let service = Service::started(&lab, &config.replace("15", "2")).unwrap();
+    let ask = |target: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--output", "/dev/null"]);
+        curl.args(["--write-out", "%{http_code}", "--unix-socket"]);
+        curl.arg(service.path("run/control.sock"));
+        for header in [
+            "Ratelimit-Ssh-Peer: 192.0.2.9",
+            "Origin: https://shop.example",
+            &format!("X-Forwarded-Uri: {target}"),
+        ] {
+            curl.args(["--header", header]);
+        }
+        curl.arg("http://shop.example/v1/forward-auth/users");
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    for expected in ["204", "204", "429", "429"] {
+        assert_eq!(ask("/login?é"), expected);
+    }
+    assert_eq!(ask("/logout"), "204");
+    let protected = service.rlctl_ok(&["list", "protected"]).unwrap();
+    assert!(!protected.contains("192.0.2.9"), "{protected}");
+    service.rlctl_ok(&["ban", "192.0.2.9"]).unwrap();
+}
+
+#[test]
 fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
     require_root!();
     require_command!("curl");
@@ -314,6 +347,28 @@ fn a_client_that_is_refused_again_and_again_is_banned_and_a_proxy_is_not() {
     for proxy in ["198.51.100.7", "127.0.0.1"] {
         assert!(!bans.contains(proxy), "{bans}");
     }
+}
+
+#[test]
+fn a_proxy_that_is_trusted_no_more_is_refused_on_its_connection() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, USERS).unwrap();
+    let proxy = lab.near.enter(|| TcpStream::connect("127.0.0.1:9180"));
+    let mut proxy = proxy.unwrap();
+    let mut ask = || {
+        let request = "GET /v1/forward-auth/users HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        proxy.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 4096];
+        let bytes = proxy.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..bytes]).into_owned()
+    };
+    assert!(ask().starts_with("HTTP/1.1 204"));
+    let trusted = "trusted_proxies = [\"203.0.113.1\"]\nlisten = ";
+    service
+        .reload(&USERS.replace("listen = ", trusted))
+        .unwrap();
+    assert!(ask().starts_with("HTTP/1.1 403"));
 }
 
 /// Four workers ask two nodes until nothing is left; returns what they got.
