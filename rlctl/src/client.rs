@@ -285,11 +285,18 @@ impl Client {
     }
 
     /// The connection was made, and then it broke.
-    pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
+    fn interrupted(&self, error: &hyper::Error) -> Failure {
+        unanswered(self.broken(error))
+    }
+
+    /// A stream broke, which changes nothing.
+    pub(super) fn cut_off(&self, error: &hyper::Error) -> Failure {
+        Failure::new(ExitCode::NoDaemon, self.broken(error))
+    }
+
+    fn broken(&self, error: &hyper::Error) -> String {
         let socket = self.socket.display();
-        unanswered(format!(
-            "the daemon closed the connection on {socket}: {error}"
-        ))
+        format!("the daemon closed the connection on {socket}: {error}")
     }
 
     /// The connection was made, and then nothing came.

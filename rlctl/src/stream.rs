@@ -57,7 +57,7 @@ impl Client {
                 let Some(frame) = frame else {
                     return Ok(ended);
                 };
-                let frame = frame.map_err(|error| self.interrupted(&error))?;
+                let frame = frame.map_err(|error| self.cut_off(&error))?;
                 if let Ok(piece) = frame.into_data()
                     && !take(&piece)?
                 {

@@ -50,6 +50,12 @@ fn only_allowed_sources_and_those_of_other_policies_pass() {
     assert_eq!(service.packets("drop", "policy").unwrap(), 3);
     let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(limits.contains("drops everything"), "{limits}");
+    let set = ["limit", "set", "--packets", "10", "--per", "1s"];
+    let set = service.rlctl_ok(&set).unwrap();
+    assert!(set.contains("these limits open nothing"), "{set}");
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert_eq!(limits.matches("drops everything").count(), 2, "{limits}");
+    service.rlctl_ok(&["limit", "rm"]).unwrap();
     // A runtime limit does not open what is dropped; an allow does, as long as it is there.
     let limit = [
         "limit",
@@ -82,9 +88,18 @@ fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it()
     });
     let text = fs::read_to_string(service.config()).unwrap();
     fs::write(service.config(), text.replace(UNLIMITED, DENY)).unwrap();
+    let announced = service.rlctl(&["reload", "--dry-run"]).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(announced.stderr, said.stderr);
+    let config = service.config().to_owned();
+    let dry_run = ["reload", "--dry-run", config.to_str().unwrap()];
+    let to_try = service.rlctl_ok(&dry_run).unwrap();
     let why = "[policy.default] would drop every packet of";
+    assert!(
+        to_try.contains("warning:") && to_try.contains(why),
+        "{to_try}"
+    );
     assert!(said.stderr.contains(why), "{said:?}");
     let gateway = "203.0.113.254, the default gateway of rl0";
     assert!(said.stderr.contains(gateway), "{said:?}");

@@ -52,6 +52,9 @@ fn a_source_opens_no_more_connections_than_its_policy_permits() {
         .ip(&["route", "add", "fd78::/64", "dev", INTERFACE])
         .unwrap();
     let service = Service::started(&lab, CONFIG).unwrap();
+    let limits = || service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(limits().contains(" 40 TCP connections"), "{}", limits());
+    assert!(!limits().contains("[detected]"), "{}", limits());
     let near = echo(&lab, "10.77.0.1:8080");
     let near_v6 = echo(&lab, "[fd77::1]:8080");
 
@@ -61,6 +64,7 @@ fn a_source_opens_no_more_connections_than_its_policy_permits() {
         check.stdout.contains("no new TCP connections from")
     };
     wait_until("it is limited", || is_limited(FAR));
+    assert!(limits().contains("[detected]"), "{}", limits());
     for _ in 0..3 {
         assert!(connect(&lab, FAR, near).is_err(), "it has 20 already");
     }

@@ -51,7 +51,7 @@ pub struct Changed {
     /// Whether the usage counters of sources with changed limits were reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_anew: bool,
-    /// Whether their counters are reset again when temporary limits expire.
+    /// Whether usage is that from before when temporary limits expire.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_anew: bool,
     /// Whether the change reaches the other cluster nodes later because the store is unreachable

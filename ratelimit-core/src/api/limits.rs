@@ -1,5 +1,7 @@
 //! Limits that are set at runtime, and policies.
 
+use std::num::NonZeroU32;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +72,9 @@ pub struct LimitsNow {
     /// The previous ban rule, if it was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban_before: Option<BanSpec>,
+    /// Whether the policy drops every packet, whatever the limits are.
+    #[serde(default)]
+    pub drops: bool,
     /// Whether packets over the limits are counted and passed.
     pub observe: bool,
     /// Whether `observe` was set before the change.
@@ -92,6 +97,9 @@ pub struct PolicyView {
     /// Whether the policy drops every packet.
     #[serde(default)]
     pub drops: bool,
+    /// TCP connections that a source may have with this host; unset for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
     /// Whether packets over the limits are counted and passed.
     pub observe: bool,
     /// When the policy bans a source; unset if it never does.

@@ -40,7 +40,7 @@ pub use self::{
     config::settings,
     crowdsec::crowdsec_wishes,
     dashboard::{dashboard_token, is_dashboard_open},
-    diff::diff,
+    diff::Diff,
     events::{changes, events, interface_names},
     levels::fullest_destinations,
     limits::limits,

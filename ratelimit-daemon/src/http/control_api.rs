@@ -37,7 +37,7 @@ use crate::{
             RemoveLimitsEverywhere, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
             UnbanByProgram, UnbanMatching,
         },
-        queries::{self, Packet},
+        queries::{self, Diff, Packet},
     },
     recording::Recorder,
     stream::Streams,
@@ -449,6 +449,7 @@ async fn diff(
     Extension(peer): Extension<Peer>,
     Body(request): Body<DiffRequest>,
 ) -> Answer {
+    let is_reload = request.tried.is_none();
     let candidate = match request.tried {
         None => control::read_files(&controller).await?,
         Some(tried) => {
@@ -457,7 +458,11 @@ async fn diff(
         }
     };
     let candidate = candidate.map_err(|refused| shown(refused, &peer));
-    read(&controller, |it| queries::diff(it, candidate?)).await
+    let diff = Diff {
+        candidate,
+        is_reload,
+    };
+    change(&controller, diff).await
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {

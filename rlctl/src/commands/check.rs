@@ -406,8 +406,8 @@ fn seen(drops: &SeenDrops, now: &Zoned) -> String {
 fn limited(limited: &Limited, now: &Zoned) -> String {
     let Some(kind) = limited.kind else {
         return format!(
-            "limited: no new TCP connections from {}, since {}: it has as many as its policy \
-             permits",
+            "limited: no new TCP connections from {}, since {}: it has as many as `connections` of \
+             its policy permits",
             limited.prefix,
             phrase::moment(limited.since, now)
         );

@@ -119,7 +119,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
     let at_end = phrase::when(
         answer.value.ends_anew,
-        "; usage counters are reset again at the end",
+        "; at the end, usage is that from before",
     );
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
@@ -144,10 +144,13 @@ pub fn rm(
     let whose = phrase::target(target);
     let whereabouts = phrase::everywhere(cluster, &answer.value);
     if answer.value.removed > 0 {
-        let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
+        let back = phrase::when(
+            answer.value.starts_anew,
+            ", with the usage from before them",
+        );
         let text = format!(
             "removed the runtime limits of {whose}{whereabouts}; the configuration applies \
-             again{reset}{}",
+             again{back}{}",
             in_force(&[], answer.value.limits.as_ref()),
         );
         return Ok(Report::new(answer, text));
@@ -213,6 +216,9 @@ fn in_force(named: &[LimitSpec], now: Option<&LimitsNow>) -> String {
         lines.push(format!("{also}in force: {}", phrase::and(&others)));
     } else if named.is_empty() {
         lines.push("no limit is in force".to_owned());
+    }
+    if now.drops {
+        lines = vec!["its policy drops every packet: these limits open nothing".to_owned()];
     }
     lines.extend(now.ban.map(|ban| format!("after {ban}")));
     lines.extend(

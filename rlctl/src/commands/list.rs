@@ -188,9 +188,13 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     let reason = runtime.and_then(|runtime| runtime.reason.as_deref());
     let author = author(&policy.origin, runtime.map(|runtime| &*runtime.author));
     let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
+    let drops = policy.drops.then(|| "drops everything".to_owned());
     let limits = policy.limits.iter().map(ToString::to_string);
+    let connections = policy.connections.iter();
+    let connections = connections.map(|most| format!("{most} TCP connections"));
     let ban = policy.ban.iter().map(|ban| format!("after {ban}"));
-    let limits: Vec<String> = limits.chain(ban).collect();
+    let limits = drops.into_iter().chain(limits);
+    let limits: Vec<String> = limits.chain(connections).chain(ban).collect();
     let prefixes = policy.prefixes.iter().map(ToString::to_string);
     let prefixes: Vec<String> = prefixes.chain(policy.selection.clone()).collect();
     for row in 0..limits.len().max(prefixes.len()).max(1) {
@@ -199,7 +203,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
         table.row([
             first(&policy.name, row),
             prefix.unwrap_or_else(|| first(default_for(policy), row)),
-            limit.unwrap_or_else(|| first(no_limit(policy), row)),
+            limit.unwrap_or_else(|| first("unlimited", row)),
             first(mode, row),
             first(&phrase::counted(policy.counter.packets), row),
             first(&phrase::counted(policy.counter.bytes), row),
@@ -224,13 +228,6 @@ fn default_for(policy: &PolicyView) -> &'static str {
         }
         AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",
     }
-}
-
-fn no_limit(policy: &PolicyView) -> &'static str {
-    if policy.drops {
-        return "drops everything";
-    }
-    phrase::when(policy.limits.is_empty(), "unlimited")
 }
 
 fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {

@@ -460,7 +460,7 @@ fn limit_set_says_for_how_long_and_until_when() {
         (answer(0, 1, false), ", replacing an earlier entry"),
         (
             answer(1, 0, true),
-            "; usage counters are reset again at the end",
+            "; at the end, usage is that from before",
         ),
     ] {
         check_view(

@@ -39,6 +39,7 @@ pub fn replace(
     );
     let scopes = controller.state.scopes(Target::Default);
     let Next { config, lists, why } = next;
+    let is_trial = matches!(why, Why::Trial(_));
     let replaced = put_in_force(&mut controller.state, config, lists, &why);
     controller.feeds.trials.settle(why, replaced.is_ok());
     controller.follow_config();
@@ -71,6 +72,8 @@ pub fn replace(
     let config = &controller.state.intent.config;
     lists.note(&mut controller.feeds.list_files, config);
     changes.extend(lists.reported());
+    // A trial cannot show it: those who are needed are protected meanwhile.
+    changes.extend(lockout::warning(&controller.state).filter(|_| is_trial));
     Ok(changes)
 }
 

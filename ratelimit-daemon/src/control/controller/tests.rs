@@ -428,14 +428,18 @@ impl Lab {
         Ok(changes)
     }
 
-    fn diff(&self, config: Config) -> Result<Vec<String>, Refused> {
+    fn diff(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let candidate = Candidate {
             texts: Vec::new(),
             lists: ConfiguredLists::read(&config)?,
             config,
             warnings: Vec::new(),
         };
-        Ok(queries::diff(&self.controller, candidate)?.changes)
+        let diff = queries::Diff {
+            candidate: Ok(candidate),
+            is_reload: true,
+        };
+        Ok(self.controller.run(diff)?.changes)
     }
 
     /// The tables.

@@ -4,6 +4,7 @@ use ratelimit_core::{
     api::{AppliesTo, EntryCounter, Origin, PolicyView, RuntimeEntry},
     intent::Target,
     policies::{DEFAULT, Role, is_detected, list_name},
+    prefix::Prefix,
 };
 
 use crate::control::{reports::rows, state::State};
@@ -27,7 +28,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
             };
             let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
-            let own = policy.name.parse().ok().filter(|_| manual);
+            let own: Option<Prefix> = policy.name.parse().ok().filter(|_| manual);
             let detected = is_detected(&policy.name);
             let view = PolicyView {
                 prefixes: match configured {
@@ -43,7 +44,14 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 drops: match (policy.name.as_str(), configured) {
                     (DEFAULT, _) => state.intent.config.default_policy.drops,
                     (_, Some(policy)) => policy.drops,
-                    (_, None) => false,
+                    (_, None) => own.is_some_and(|own| {
+                        let config = &state.intent.config;
+                        state.intent.dropped_under(config, own).is_some()
+                    }),
+                },
+                connections: match (policy.name.as_str(), configured) {
+                    (DEFAULT, _) => state.intent.config.default_policy.connections,
+                    (_, configured) => configured.and_then(|policy| policy.connections),
                 },
                 observe: policy.observe,
                 ban: policy.ban,
@@ -66,6 +74,8 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
             };
             views_of(view, role, own_limits)
         })
+        // Policies of sources that may reach a limit of their connections exist before any does.
+        .filter(|view| !is_detected(&view.name) || !view.prefixes.is_empty())
         .collect()
 }
 
