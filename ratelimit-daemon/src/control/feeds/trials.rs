@@ -347,10 +347,12 @@ impl Trials {
     }
 }
 
-/// Returns a trial that has ended if it still matters because the file on disk differs.
+/// Returns a trial that has ended if it still matters because the file on disk differs. One of the
+/// texts before it rejects nothing.
 fn left_of(trial: &Trial) -> Option<Trial> {
     let disk = config::read(&trial.main).unwrap_or_default();
-    trial.is_of(&disk).then(|| trial.clone())
+    let matters = trial.is_pending() || !have_same_texts(&trial.before, &trial.after);
+    (matters && trial.is_of(&disk)).then(|| trial.clone())
 }
 
 /// Parses the configuration before a trial.

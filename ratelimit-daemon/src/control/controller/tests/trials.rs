@@ -39,6 +39,15 @@ fn a_trial_holds_at_once_and_is_gone_when_nobody_confirms_it() {
 }
 
 #[test]
+fn a_trial_of_what_the_file_says_rejects_nothing() {
+    let mut site = Site::new();
+    site.apply(OLD, 600.0).unwrap();
+    site.start();
+    site.lab.roll_back("root").unwrap();
+    assert_eq!(site.attempt(), None);
+}
+
+#[test]
 fn a_trial_and_what_became_of_it_are_events() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
