@@ -349,7 +349,11 @@ pub fn admitted_on_average(nodes: &[Node], time: Range<Instant>) -> Rates {
 
 /// Returns what nodes admitted in a time, at whose edges packets count little.
 fn admitted(nodes: &[Node], time: &Range<Instant>, edge: Duration) -> Rates {
-    let seconds = (time.end.duration_since(time.start) - edge).as_secs_f64();
+    let seconds = time
+        .end
+        .duration_since(time.start)
+        .saturating_sub(edge)
+        .as_secs_f64();
     for node in nodes {
         node.wait_for_reads(time.end);
     }

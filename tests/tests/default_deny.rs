@@ -92,7 +92,7 @@ fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it()
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
     assert_eq!(announced.stderr, said.stderr);
-    let config = service.config().to_owned();
+    let config = service.config();
     let dry_run = ["reload", "--dry-run", config.to_str().unwrap()];
     let to_try = service.rlctl_ok(&dry_run).unwrap();
     let why = "[policy.default] would drop every packet of";
