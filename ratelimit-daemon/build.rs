@@ -4,6 +4,7 @@
 //! is built by stable, with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo
 //! build -p ratelimit-ebpf --features program` by hand gives the same object. It is built twice:
 //! with the code of all features, and lean, with the code of those that most configurations use.
+//! They are embedded compressed, as is the description of the API.
 //!
 //! It installs nothing: if something is missing, the error names it, and `cargo xtask setup`
 //! installs it.

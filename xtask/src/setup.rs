@@ -20,8 +20,8 @@ pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 pub use rust_std::{ARM64, install_arm64};
 
-/// Installs everything for building, testing and demonstrating. Meanwhile it builds: what is
-/// downloaded is needed only by tests.
+/// Installs everything for building, testing and demonstrating. It builds during the last
+/// downloads, which only tests need.
 pub fn everything(build: impl FnOnce() -> Result<()>) -> Result<()> {
     demo()?;
     packages::install(packages::FOR_TESTS)?;

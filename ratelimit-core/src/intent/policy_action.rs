@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ratelimit_common::list::PolicyAction;
 
-use super::Intent;
+use super::{Intent, Target};
 use crate::{
     config::{Config, PolicyConfig},
     policies::DEFAULT,
@@ -48,6 +48,17 @@ impl Intent {
         let name = name.unwrap_or(DEFAULT);
         let policy = config.policies.get(name).unwrap_or(&config.default_policy);
         (policy.drops && !policy.observe && !config.observe).then_some(name)
+    }
+
+    /// Whether the policy around a target drops every packet, whatever the target's limits are.
+    pub fn drops(&self, target: Target) -> bool {
+        let config = &self.config;
+        let default = &config.default_policy;
+        match target {
+            Target::Default => default.drops && !default.observe && !config.observe,
+            Target::Sources(prefix) => self.dropped_under(config, prefix).is_some(),
+            Target::Destination(_) => false,
+        }
     }
 }
 

@@ -70,9 +70,7 @@ pub fn key(parts: &[Part], request: &impl Request, source: &SourceConfig) -> Opt
             Part::Cookie(name) => cookie(&request.cookies(), name).map(str::to_owned),
             Part::Path(template) => Some(template.take(&request.target()?)?),
         };
-        let is_path = matches!(part, Part::Path(_));
-        let value = value.filter(|value| is_path || fits(value));
-        let value = value.filter(|value| !value.starts_with(OF_CLIENT));
+        let value = value.filter(|value| fits(value));
         key.push_str(&value.unwrap_or_else(client));
     }
     if key.len() <= KEY_BYTES_MAX {
@@ -83,7 +81,7 @@ pub fn key(parts: &[Part], request: &impl Request, source: &SourceConfig) -> Opt
 }
 
 fn fits(value: &str) -> bool {
-    !value.is_empty() && value.len() <= KEY_BYTES_MAX
+    !value.is_empty() && value.len() <= KEY_BYTES_MAX && !value.starts_with(OF_CLIENT)
 }
 
 fn client(request: &impl Request, source: &SourceConfig) -> String {

@@ -147,7 +147,7 @@ impl keys::Request for Forwarded<'_> {
     }
 }
 
-/// Returns what a client sent, whatever its encoding: a value that nobody could read would not be
+/// Returns a value that a client sent, whatever its encoding: an unreadable one would not be
 /// limited.
 fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())

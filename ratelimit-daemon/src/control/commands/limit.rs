@@ -134,21 +134,11 @@ impl InForceBefore {
             replaced,
             ban: now.ban,
             ban_before: self.ban.filter(|_| now.ban.is_none()),
-            drops: drops(state, target),
+            drops: state.intent.drops(target),
             observe: now.observe,
             observe_before: self.observe,
             limits: now.limits.into_owned(),
         }
-    }
-}
-
-/// Whether the policy around a target drops every packet.
-fn drops(state: &State, target: Target) -> bool {
-    let config = &state.intent.config;
-    match target {
-        Target::Default => config.default_policy.drops,
-        Target::Sources(prefix) => state.intent.dropped_under(config, prefix).is_some(),
-        Target::Destination(_) => false,
     }
 }
 

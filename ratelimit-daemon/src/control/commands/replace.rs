@@ -72,8 +72,10 @@ pub fn replace(
     let config = &controller.state.intent.config;
     lists.note(&mut controller.feeds.list_files, config);
     changes.extend(lists.reported());
-    // A trial cannot show it: those who are needed are protected meanwhile.
-    changes.extend(lockout::warning(&controller.state).filter(|_| is_trial));
+    // During a trial all needed addresses are protected, so it does not show whom a policy drops.
+    if is_trial {
+        changes.extend(lockout::warning(&controller.state));
+    }
     Ok(changes)
 }
 

@@ -347,8 +347,8 @@ impl Trials {
     }
 }
 
-/// Returns a trial that has ended if it still matters because the file on disk differs. One of the
-/// texts before it rejects nothing.
+/// Returns a trial that has ended if it still matters because the file on disk differs. A
+/// trial of the texts before it rejects nothing.
 fn left_of(trial: &Trial) -> Option<Trial> {
     let disk = config::read(&trial.main).unwrap_or_default();
     let matters = trial.is_pending() || !have_same_texts(&trial.before, &trial.after);

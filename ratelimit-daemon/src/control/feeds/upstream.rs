@@ -73,7 +73,7 @@ impl UpstreamFeed {
         let bans = intent.bans().iter();
         let bans = bans
             .filter(|((prefix, origin), row)| row.until > now && settings.accepts(*prefix, origin));
-        // The route of a fold stands for those of its bans.
+        // Bans inside a fold need no routes of their own.
         let is_routed = |wide: Prefix| {
             let fold = intent.ban_of(wide, &Origin::Folded);
             fold.is_some_and(|row| row.until > now)

@@ -45,7 +45,7 @@ impl Command for Diff {
         let lists = configured::changes(&state.intent, state.protection.all(), &config, lists)?;
         match lockout::require_reachable(state, &config, &lists.edits) {
             Err(refused) if is_reload => return Err(refused),
-            // A trial drops nobody that is protected meanwhile.
+            // A trial drops no protected address.
             Err(refused) => warnings.push(refused.error),
             Ok(()) => {}
         }

@@ -44,10 +44,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 drops: match (policy.name.as_str(), configured) {
                     (DEFAULT, _) => state.intent.config.default_policy.drops,
                     (_, Some(policy)) => policy.drops,
-                    (_, None) => own.is_some_and(|own| {
-                        let config = &state.intent.config;
-                        state.intent.dropped_under(config, own).is_some()
-                    }),
+                    (_, None) => own.is_some_and(|own| state.intent.drops(Target::Sources(own))),
                 },
                 connections: match (policy.name.as_str(), configured) {
                     (DEFAULT, _) => state.intent.config.default_policy.connections,

@@ -24,7 +24,7 @@ pub struct ChangeCount {
     file: Option<File>,
 }
 
-/// What is stored: three little-endian numbers and their CRC-32.
+/// The contents of the file: three little-endian numbers and their CRC-32.
 #[derive(Clone, Copy)]
 pub struct Seen {
     /// The number of committed changes.

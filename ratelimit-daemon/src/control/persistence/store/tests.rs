@@ -177,7 +177,7 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
         store.flush();
     };
     // Another thread syncs.
-    let mut addresses = (1..=250).map(|last| format!("192.0.2.{last}"));
+    let mut addresses = (1..=250).map(|last| format!("192.0.2.{last}")).cycle();
     while number.seen().is_none_or(|seen| seen.synced == 0) {
         allow(&addresses.next().unwrap());
         std::thread::sleep(Duration::from_millis(20));
