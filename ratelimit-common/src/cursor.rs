@@ -65,6 +65,17 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
+    /// Bytes from the front of the frame to the end of its readable part.
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a frame is shorter than 4 GiB"
+    )]
+    pub fn readable(&self) -> u32 {
+        let left = self.end.addr().wrapping_sub(self.position.addr());
+        u32::from(self.offset).wrapping_add(left as u32)
+    }
+
     /// Limits the cursor to this many bytes from the beginning of the frame.
     #[inline(always)]
     #[must_use]

@@ -22,7 +22,8 @@ pub enum Content {
     /// 255, right behind the fixed header.
     NeighbourDiscovery,
     /// More IPv6 extension headers than
-    /// [`EXTENSION_HEADERS_MAX`](crate::parse::ipv6::EXTENSION_HEADERS_MAX).
+    /// [`EXTENSION_HEADERS_MAX`](crate::parse::ipv6::EXTENSION_HEADERS_MAX), or longer ones than
+    /// the readable part of a jumbo frame.
     TooDeep,
     /// Anything else: judged by its source and its classes.
     Ordinary,

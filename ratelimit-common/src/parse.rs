@@ -140,6 +140,28 @@ mod tests {
     }
 
     #[test]
+    fn headers_behind_the_readable_front_of_a_longer_frame_are_too_deep() {
+        let options: &[&[u8]] = &[&[6, 30], &[0; 246], &[0; 20]];
+        let whole = frame(&[], IPV6, &ipv6(60, 64, options));
+        let upper = whole.len() - 20;
+        let end = u32::try_from(whole.len()).unwrap();
+        for (readable, frame_bytes, expected) in [
+            (56, end, TooDeep),
+            (upper, end, TooDeep),
+            (upper + 13, end, TooDeep),
+            (upper + 14, end, Ordinary),
+            // A host drops what ends there, so it is judged by its source.
+            (56, 56, Ordinary),
+            (upper + 13, 0, Ordinary),
+        ] {
+            let mut cursor = Cursor::with_frame_bytes(&whole[..readable], frame_bytes);
+            payload(&mut cursor, LinkLayer::Ethernet).unwrap();
+            let flow = ipv6::flow(&mut cursor, ipv6::walk).unwrap();
+            assert_eq!(flow.content, expected, "{readable} of {frame_bytes} bytes");
+        }
+    }
+
+    #[test]
     fn the_upper_layer_stands_behind_options_and_extension_headers() {
         let ports = [0, 53, 0x1f, 0x90];
         for words in 5..16 {

@@ -30,6 +30,15 @@ fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
         && frame_bytes() > readable
 }
 
+/// The bytes that can be read of a frame of `frame_bytes` bytes.
+#[inline(always)]
+pub fn readable(context: &XdpContext, frame_bytes: u32) -> u32 {
+    if is_short(context, || frame_bytes) {
+        return frame_bytes.min(FRONT_COPIED);
+    }
+    context.data_end().wrapping_sub(context.data()) as u32
+}
+
 /// The bytes of the whole frame. To ask for them costs a call.
 #[inline(always)]
 pub fn bytes(context: *mut xdp_md) -> u32 {

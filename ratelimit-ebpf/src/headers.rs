@@ -8,6 +8,7 @@ use ratelimit_common::{
     parse::{
         Inner,
         ipv6::{self, Walk},
+        transport::UpperLayer,
         tunnel::INNER_OFFSET_MAX,
     },
 };
@@ -62,7 +63,20 @@ subprograms! {
         let context = XdpContext::new(context);
         let (mut cursor, _) = frame::reread(&context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
-        ipv6::walk(cursor, first)
+        let mut walk = ipv6::walk(cursor, first);
+        // The cursor does not know the length of the frame.
+        let may_be_longer = features::is_enabled::<{ Feature::Frags as u8 }>();
+        if may_be_longer && is_hidden(context.ctx, walk.upper) {
+            walk.is_complete = false;
+        }
+        walk
+    }
+
+    /// [`Walk::is_hidden`].
+    fn is_hidden(context: *mut xdp_md, upper: UpperLayer) -> bool {
+        let frame_bytes = frame::bytes(context);
+        let readable = frame::readable(&XdpContext::new(context), frame_bytes);
+        Walk::is_hidden(upper, readable, frame_bytes)
     }
 }
 

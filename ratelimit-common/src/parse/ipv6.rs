@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
 use super::numbers::Numbers;
-use super::transport::{Fragment, UpperLayer};
+use super::transport::{FLAGS_END, Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 
 /// The most extension headers that are parsed. RFC 8200 allows each of seven kinds once,
@@ -56,7 +56,8 @@ struct Extension {
 pub struct Walk {
     /// The upper layer, or the header at which parsing ended.
     pub upper: UpperLayer,
-    /// Whether all extension headers were skipped.
+    /// Whether all extension headers were skipped, and the upper layer is not
+    /// [hidden](Self::is_hidden).
     pub is_complete: bool,
 }
 
@@ -153,14 +154,31 @@ impl Walk {
             is_complete: true,
         }
     }
+
+    /// Whether the frame has more bytes than the `readable` ones, and those that classes need of
+    /// the header where parsing ended are not among these.
+    #[inline(always)]
+    pub const fn is_hidden(upper: UpperLayer, readable: u32, frame_bytes: u32) -> bool {
+        readable < frame_bytes
+            && readable < (upper.offset() as u32).wrapping_add(FLAGS_END as u32)
+            && !matches!(upper.part(), Fragment::Later)
+    }
 }
 
 /// Skips the extension headers from `cursor`, which is at the header of the protocol `first`.
 ///
-/// Only the first fragment has further headers. At any other fragment, or a truncated header,
-/// parsing ends: the packet is judged by its source.
+/// Only the first fragment has further headers. At any other fragment, or where the frame ends in a
+/// header, parsing ends: the packet is judged by its source.
 #[inline(always)]
-pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
+pub fn walk(cursor: Cursor<'_>, first: u8) -> Walk {
+    let mut walk = skip(cursor, first);
+    let is_hidden = Walk::is_hidden(walk.upper, cursor.readable(), cursor.frame_bytes());
+    walk.is_complete = walk.is_complete && !is_hidden;
+    walk
+}
+
+#[inline(always)]
+fn skip(mut cursor: Cursor<'_>, first: u8) -> Walk {
     let mut walk = Walk::ended(&cursor, first);
     for _ in 0..EXTENSION_HEADERS_MAX {
         let header = walk.upper.protocol();

@@ -26,7 +26,7 @@ const URG: u8 = 1 << 5;
 const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 
 /// The end of the flags in a TCP header, as an offset in bytes.
-const FLAGS_END: u16 = 14;
+pub(super) const FLAGS_END: u16 = 14;
 /// Bytes of a header of UDP or ICMP. A part that others follow ends at a multiple of as many.
 const SHORT_HEADER: u16 = 8;
 const PORTS_BYTES: u16 = 4;
