@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_core::api::StatsRow;
+use ratelimit_core::{
+    api::StatsRow,
+    capture::{Capture, CaptureError},
+};
 use ratelimit_tests::{
     Frame, Lab, cpu, require_root,
     service::{Service, binary},
@@ -224,6 +227,36 @@ fn dropped_packets_are_captured_whole_with_their_reasons() {
         .rlctl(&["capture", "-w", &path, "--count", "1", "--for", "1s"])
         .unwrap();
     assert_eq!(on.code, 0, "another capture can begin: {on:?}");
+}
+
+#[test]
+fn a_capture_that_loses_its_daemon_reports_what_it_wrote() {
+    require_root!();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
+    let file = service.path("drops.pcapng");
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let capture = start_capture(&service, &file, &[]);
+    send(&lab, &udp(BANNED, 60), 33);
+    let packets_in = |bytes: &[u8]| {
+        let mut packets = 0;
+        Capture::open(bytes)?.read(|_| {
+            packets += 1;
+            Ok::<_, CaptureError>(())
+        })?;
+        Ok::<_, CaptureError>(packets)
+    };
+    wait_until("the packets are written", || {
+        let bytes = fs::read(&file).unwrap_or_default();
+        packets_in(&bytes).is_ok_and(|packets| packets == 33)
+    });
+    service.stop("-KILL").unwrap();
+    let (code, said) = end_of(capture);
+    assert_eq!(code, Some(4), "{said}");
+    let bytes = fs::read(&file).unwrap();
+    assert_eq!(packets_in(&bytes).unwrap(), 33);
+    let written = format!("; the capture has 33 packets ({} bytes)", bytes.len());
+    let is_told = said.contains("the daemon closed the connection") && said.contains(&written);
+    assert!(is_told, "{said}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use serde_json::json;
 use self::blocks::{Blocks, Tally};
 use crate::{
     client::Client,
+    exit_code::ExitCode,
     failure::Failure,
     output::{self, Output},
     phrase, prefixes,
@@ -102,7 +103,8 @@ pub fn run(
     let is_stdout = arguments.write == Path::new("-");
     let mut file: Option<Box<dyn Write>> = None;
     let mut blocks = Blocks::default();
-    client.stream(
+    let mut bytes = 0;
+    let ended = client.stream(
         Method::POST,
         PATH,
         Some(&request),
@@ -117,13 +119,24 @@ pub fn run(
             };
             let whole = blocks.push(piece);
             match file.write_all(&whole).and_then(|()| file.flush()) {
-                Ok(()) => Ok(true),
+                Ok(()) => {
+                    bytes += whole.len();
+                    Ok(true)
+                }
                 Err(error) if is_stdout && error.kind() == ErrorKind::BrokenPipe => Ok(false),
                 Err(error) => Err(unwritten(&arguments.write, &error)),
             }
         },
-    )?;
+    );
     let tally = blocks.tally;
+    ended.map_err(|mut failure| {
+        if failure.code == ExitCode::NoDaemon && bytes > 0 {
+            let packets = phrase::packets(tally.written);
+            let written = format!("; the capture has {packets} ({bytes} bytes)");
+            failure.refused.error.push_str(&written);
+        }
+        failure
+    })?;
     let text = summary(&tally, request.every);
     let json = json!({
         "file": arguments.write,
