@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ratelimit_core::quantity;
 
 use crate::{
-    client::SOCKET,
+    client,
     commands::{
         allow::AllowVerb, ban::BanArguments, capture::CaptureArguments, check::CheckArguments,
         cluster::ClusterVerb, config::ConfigVerb, doctor::DoctorArguments, events::EventsArguments,
@@ -45,14 +45,14 @@ pub struct Arguments {
         default_value = "auto"
     )]
     pub color: Color,
-    /// The socket of the daemon
+    /// The socket of the daemon; set another default with `RATELIMIT_SOCKET`
     #[arg(
         long,
         global = true,
         help_heading = "Global options",
         value_name = "PATH",
-        env = "RATELIMIT_SOCKET",
-        default_value = SOCKET
+        // An argument with `env` counts as given, so usage lines of errors would require it.
+        default_value_os_t = client::default_socket()
     )]
     pub socket: PathBuf,
     /// The verb; `status` by default.

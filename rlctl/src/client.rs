@@ -31,7 +31,12 @@ use tokio::net::UnixStream;
 use crate::{exit_code::ExitCode, failure::Failure, find_ssh_peer, stream::block_on};
 
 /// The socket of the daemon.
-pub const SOCKET: &str = "/run/ratelimit/control.sock";
+const SOCKET: &str = "/run/ratelimit/control.sock";
+
+/// The socket that `RATELIMIT_SOCKET` names, or the usual one.
+pub fn default_socket() -> PathBuf {
+    env::var_os("RATELIMIT_SOCKET").map_or_else(|| SOCKET.into(), PathBuf::from)
+}
 
 /// The total timeout of connecting, sending and reading the response.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,13 +2,13 @@
 //!
 //! The shell calls `rlctl` with the variable `COMPLETE`, so its script cannot become outdated.
 
-use std::{collections::BTreeSet, env, ffi::OsStr, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ratelimit_core::api::{AppliesTo, Ban, ClusterStatus, ListView, Origin, PolicyView};
 use serde::de::DeserializeOwned;
 
-use crate::client::{Client, SOCKET};
+use crate::client::{self, Client};
 
 /// The longest wait after Tab.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -112,8 +112,7 @@ fn from<T: DeserializeOwned + 'static>(
 }
 
 fn client() -> Client {
-    let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| SOCKET.into());
-    Client::new(socket.into()).within(PATIENCE)
+    Client::new(client::default_socket()).within(PATIENCE)
 }
 
 fn matching(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {

@@ -495,6 +495,17 @@ fn a_reader_that_has_read_enough_is_no_error() {
 }
 
 #[test]
+fn usage_does_not_require_what_the_environment_sets() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    let output = run(&daemon, &["ban"], "", &[]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains("Usage: rlctl ban <PREFIX>...\n"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn help_and_version_are_results() {
     let daemon = ScriptedDaemon::start(Daemon::Absent);
     let help = run(&daemon, &["--help"], "", &[]);
