@@ -2,11 +2,11 @@
 
 mod accepted;
 mod bans;
+mod cases;
 mod challenge;
 mod classes;
 mod cluster;
 mod command_line;
-mod connections;
 mod contrib;
 mod crowdsec;
 mod destinations;
@@ -18,11 +18,8 @@ mod limits;
 mod lists;
 mod new_sources;
 mod places;
-mod policy_drops;
-mod refused;
 mod renamed;
 mod replaced;
-mod sources;
 mod tunnels;
 mod upstream;
 mod warned;
@@ -58,44 +55,39 @@ fn check_behind_minimal(toml: &str, expected: &str) {
     check(&format!("{MINIMAL}{toml}"), expected);
 }
 
-/// The same for limits of a policy, from line 11 on.
-#[track_caller]
-fn check_limits(limits: &str, expected: &str) {
-    check_behind_minimal(&policy_of(limits), expected);
-}
-
 fn policy_of(limits: &str) -> String {
     format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = [\n{limits}\n]\n")
 }
 
 #[track_caller]
 fn check_files(files: &[(&str, &str)], expected: &str) {
+    assert_eq!(refusal(files), expected, "{files:#?}");
+}
+
+/// What is said of files that are refused.
+fn refusal(files: &[(&str, &str)]) -> String {
     let (answer, directory) = inspect_files(files);
     let answer = answer.err().map(|error| error.to_string());
-    assert_eq!(
-        without(&directory, &answer.unwrap_or_default()),
-        expected,
-        "{files:#?}"
-    );
+    without(&directory, &answer.unwrap_or_default())
 }
 
 /// The warnings about `toml`, which is accepted.
 #[track_caller]
 fn check_warnings(toml: &str, expected: &str) {
+    assert_eq!(warnings(toml), expected);
+}
+
+#[track_caller]
+fn warnings(toml: &str) -> String {
     let (answer, directory) = inspect_files(&[("config.toml", toml)]);
     let (_, warnings) = answer.unwrap_or_else(|error| panic!("{error}"));
     let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(without(&directory, &warnings.join("\n")), expected);
+    without(&directory, &warnings.join("\n"))
 }
 
 #[track_caller]
 fn check_warnings_behind_minimal(toml: &str, expected: &str) {
     check_warnings(&format!("{MINIMAL}{toml}"), expected);
-}
-
-#[track_caller]
-fn check_warnings_of_limits(limits: &str, expected: &str) {
-    check_warnings_behind_minimal(&policy_of(limits), expected);
 }
 
 #[track_caller]

@@ -18,6 +18,7 @@ const EXCEPT: &[&str] = &[
     "*.svg",
     "*/proptest-regressions/*",
     "contrib/man/*",
+    "ratelimit-core/src/config/tests/cases/*",
     "ratelimit-core/src/detection/tests/unseen.rs",
     "ratelimit-core/src/lists/tests/samples/*",
 ];

@@ -29,74 +29,6 @@ fn what_a_ban_does_not_say_is_usual() {
 }
 
 #[test]
-fn a_ban_lacks_nothing_that_it_needs() {
-    check(
-        &with_ban("{}"),
-        r#"config.toml:6:7: a ban has no `after`
-6 | ban = {}
-  |       ^^ write how many drops it takes: after = 5000
-config.toml:6:7: a ban has no `within`
-6 | ban = {}
-  |       ^^ write for example within = "10s"
-config.toml:6:7: a ban has no `for`
-6 | ban = {}
-  |       ^^ write for example for = "10m""#,
-    );
-    check(
-        &with_ban("5000"),
-        r#"config.toml:6:7: `ban` is an integer, not a table
-6 | ban = 5000
-  |       ^^^^ write { after = 5000, within = "10s", for = "10m" }"#,
-    );
-}
-
-#[test]
-fn what_cannot_be_counted_or_kept_is_refused() {
-    check(
-        &with_ban(r#"{ after = 0, within = "10ms", for = "1y" }"#),
-        r#"config.toml:6:17: `after` is out of range
-6 | ban = { after = 0, within = "10ms", for = "1y" }
-  |                 ^ write a number from 1 to 16777213
-config.toml:6:29: `within` is out of range
-6 | ban = { after = 0, within = "10ms", for = "1y" }
-  |                             ^^^^^^ write a time from 100ms to 31d
-config.toml:6:43: `y` in `1y` is not a unit of time
-6 | ban = { after = 0, within = "10ms", for = "1y" }
-  |                                           ^^^^ write w, d, h, m (minutes), s, ms, us or ns"#,
-    );
-    check(
-        &with_ban(
-            r#"{ after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }"#,
-        ),
-        r#"config.toml:6:29: `within` is an integer, not a string
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
-  |                             ^^ write within = "10s"
-config.toml:6:39: `for` is out of range
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
-  |                                       ^^^^ write a time from 1s to 366d
-config.toml:6:54: `factor` is out of range
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
-  |                                                      ^ write a number from 1 to 100
-config.toml:6:69: unknown forgeable `drop`
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
-  |                                                                     ^^^^^^ write "limit" or "ban"
-config.toml:6:77: unknown key `when` in a ban
-6 | ban = { after = 9, within = 10, for = "0s", factor = 0, forgeable = "drop", when = 1 }
-  |                                                                             ^^^^ remove it; known here: after, within, for, factor, max, forgeable"#,
-    );
-}
-
-#[test]
-fn the_longest_ban_is_not_shorter_than_the_first() {
-    check(
-        &with_ban(r#"{ after = 9, within = "10s", for = "1h", max = "10m" }"#),
-        r#"config.toml:6:54: the longest ban is shorter than the first, which is 1h
-6 | ban = { after = 9, within = "10s", for = "1h", max = "10m" }
-  |                                                      ^^^^^ write max = "1h" or longer"#,
-    );
-}
-
-#[test]
 fn wide_sources_are_not_banned_by_a_policy() {
     let wide = "[source]\nipv4_prefix = 16\nipv6_prefix = 47\n";
     let ban = with_ban(r#"{ after = 9, within = "10s", for = "1h" }"#);
@@ -176,24 +108,6 @@ config.toml:9:47: unknown key `share` in `fold` of [ban]
     let text = "[ban]\nfold = { percent = 75 }\n[source]\nipv6_prefix = 56\n";
     let fold = load_text(&format!("{MINIMAL}{text}")).fold.unwrap();
     assert_eq!(fold.around("2001:db8::/56".parse().unwrap()), None);
-}
-
-#[test]
-fn a_ban_that_never_comes_is_warned_of() {
-    const BAN: &str = "ban = { after = 9, within = \"10s\", for = \"1h\" }\n";
-    check_warnings_behind_minimal(
-        &format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = []\n{BAN}"),
-        r#"config.toml:11:7: [policy.a] never bans: it has no limit that could be exceeded
-11 | ban = { after = 9, within = "10s", for = "1h" }
-   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ add a limit, or remove `ban`"#,
-    );
-    let limits = "limits = [{ packets = 9, per = \"1s\" }]\nobserve = true\n";
-    check_warnings_behind_minimal(
-        &format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\n{limits}{BAN}"),
-        r#"config.toml:12:7: [policy.a] never bans: it is a dry run
-12 | ban = { after = 9, within = "10s", for = "1h" }
-   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove `observe` here; at the top level it shows who would be banned"#,
-    );
 }
 
 /// A file whose default policy bans: line 6.

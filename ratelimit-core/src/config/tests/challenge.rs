@@ -31,54 +31,6 @@ fn sources_are_challenged_where_it_is_written() {
 }
 
 #[test]
-fn what_is_wrong_of_a_challenge_is_reported_with_a_hint() {
-    check_behind_minimal(
-        "[challenge.tcp]\n\
-         when = \"over 0 syn/s\"\n\
-         for = \"25h\"\n\
-         answers_per_second = 0\n\
-         per = 1\n\
-         method = \"cookie\"\n",
-        r#"config.toml:9:8: `when` is `over 0 syn/s`: 0 is out of range
-9 | when = "over 0 syn/s"
-  |        ^^^^^^^^^^^^^^ write a number from 1 to 16777215, or "always"
-config.toml:10:7: `for` is out of range
-10 | for = "25h"
-   |       ^^^^^ write a time from 1s to 1d
-config.toml:11:22: `answers_per_second` is out of range
-11 | answers_per_second = 0
-   |                      ^ write a number from 1 to 16777215
-config.toml:12:1: unknown key `per` in [challenge.tcp]
-12 | per = 1
-   | ^^^ remove it; known here: when, for, answers_per_second, destinations, ports, classes, method, window_scaling, back_off
-config.toml:13:10: unknown method `cookie`
-13 | method = "cookie"
-   |          ^^^^^^^^ did you mean "syncookie"?"#,
-    );
-    check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"sometimes\"\n[challenge.udp]\n",
-        r#"config.toml:9:8: `when` is `sometimes`, which is invalid
-9 | when = "sometimes"
-  |        ^^^^^^^^^^^ write when = "over 5_000 syn/s", "always" or "never"
-config.toml:10:12: unknown key `udp` in [challenge]
-10 | [challenge.udp]
-   |            ^^^ remove it; known here: tcp, dns"#,
-    );
-    check_behind_minimal(
-        "[challenge]\n",
-        r"config.toml:8:1: [challenge] has no `tcp`
-8 | [challenge]
-  | ^^^^^^^^^^^ write [challenge.tcp] or [challenge.dns]",
-    );
-    check_behind_minimal(
-        "[challenge.tcp]\n",
-        r#"config.toml:8:1: [challenge.tcp] has no `when`
-8 | [challenge.tcp]
-  | ^^^^^^^^^^^^^^^ write when = "over 5_000 syn/s", "always" or "never""#,
-    );
-}
-
-#[test]
 fn connections_to_some_destinations_and_ports_are_challenged_where_it_is_written() {
     let challenge = |keys: &str| {
         let toml = format!("{MINIMAL}[challenge.tcp]\nwhen = \"always\"\n{keys}\n");
@@ -180,54 +132,6 @@ fn frame(port: u16, bytes: u16) -> Vec<u8> {
     frame
 }
 
-#[test]
-fn a_class_of_which_no_syn_can_be_is_refused_with_a_hint() {
-    let no_syn =
-        |name| format!("the class `{name}` contains no SYN, so no client would be challenged");
-    let of_tcp = "use a class that contains SYNs, such as tcp-syn, or remove it";
-    for (name, message, hint) in [
-        ("udp", no_syn("udp"), of_tcp),
-        ("tcp-syn-ack", no_syn("tcp-syn-ack"), of_tcp),
-        ("fragments", no_syn("fragments"), of_tcp),
-        ("short", no_syn("short"), of_tcp),
-        ("ends", no_syn("ends"), of_tcp),
-        (
-            "ours",
-            "the class `ours` selects destinations, for which the challenge has its own key"
-                .to_owned(),
-            "use a class without `destination`, and list the prefixes in `destinations`",
-        ),
-        (
-            "other",
-            "`other` is what no limit counts, and the challenge is of single classes".to_owned(),
-            "name classes, or remove `classes` to challenge all SYNs",
-        ),
-        (
-            "tcp-sny",
-            "there is no class `tcp-sny`".to_owned(),
-            "did you mean \"tcp-syn\"?",
-        ),
-    ] {
-        let classes = format!("classes = [\"{name}\", \"tcp\", \"land\"]");
-        let mark = "^".repeat(name.len() + 2);
-        check_behind_minimal(
-            &format!(
-                "[class.short]\nprotocol = [\"tcp\", \"icmp\"]\nlength = \"20-39\"\n\
-                 [class.ends]\ntcp = \"syn,rst / syn,rst\"\n\
-                 [class.ours]\ndestination = [\"198.51.100.0/24\"]\n\
-                 [challenge.tcp]\nwhen = \"always\"\n{classes}\n"
-            ),
-            &format!("config.toml:17:12: {message}\n17 | {classes}\n   |            {mark} {hint}"),
-        );
-    }
-    check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"always\"\nclasses = []\n",
-        r#"config.toml:10:11: `classes` is empty
-10 | classes = []
-   |           ^^ write classes = ["web"], or remove it"#,
-    );
-}
-
 /// Descriptions of a SYN.
 fn syn(to: Option<&str>, port: Option<u16>) -> PacketRequest {
     PacketRequest {
@@ -264,44 +168,4 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
     assert_eq!(challenge(never), None);
     let tcp = challenge(&format!("[challenge.tcp]\nwhen = \"always\"\n{never}")).unwrap();
     assert_eq!((tcp.queries, tcp.ports().count()), (When::Never, 0));
-}
-
-#[test]
-fn what_is_wrong_of_a_challenge_for_queries_is_reported_with_a_hint() {
-    check_behind_minimal(
-        "[challenge.dns]\nwhen = \"over 5 syn/s\"\nports = []\nfor = \"10m\"\n",
-        r#"config.toml:9:8: `when` is `over 5 syn/s`, which is invalid
-9 | when = "over 5 syn/s"
-  |        ^^^^^^^^^^^^^^ write when = "over 5_000 packets/s", "always" or "never"
-config.toml:10:9: `ports` has 0 ports
-10 | ports = []
-   |         ^^ write from 1 to 8 ports, as in ports = [53]
-config.toml:11:1: unknown key `for` in [challenge.dns]
-11 | for = "10m"
-   | ^^^ remove it; known here: when, ports"#,
-    );
-    check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"always\"\nwindow_scaling = true\n",
-        r#"config.toml:10:18: `window_scaling` needs method = "syncookie"
-10 | window_scaling = true
-   |                  ^^^^ write that too, or remove it: with rst, listeners scale windows anyway"#,
-    );
-    check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"never\"\nback_off = \"25h\"\n",
-        r#"config.toml:10:12: `back_off` is out of range
-10 | back_off = "25h"
-   |            ^^^^^ write a time from 1s to 1d"#,
-    );
-    check_behind_minimal(
-        "[challenge.dns]\nports = [53, 0, 65536]\n",
-        r#"config.toml:8:1: [challenge.dns] has no `when`
-8 | [challenge.dns]
-  | ^^^^^^^^^^^^^^^ write when = "over 5_000 packets/s", "always" or "never"
-config.toml:9:14: `ports` is out of range
-9 | ports = [53, 0, 65536]
-  |              ^ write a number from 1 to 65535
-config.toml:9:17: `ports` is out of range
-9 | ports = [53, 0, 65536]
-  |                 ^^^^^ write a number from 1 to 65535"#,
-    );
 }

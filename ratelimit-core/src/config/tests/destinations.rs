@@ -28,28 +28,6 @@ observe = true
 }
 
 #[test]
-fn an_invalid_destination_is_refused_with_a_hint() {
-    check_behind_minimal(
-        "[destination.\"198.51.100.7/24\"]\nlimits = [{ packets = 5, per = \"1s\" }]\n",
-        r#"config.toml:8:14: host bits are set in `198.51.100.7/24`
-8 | [destination."198.51.100.7/24"]
-  |              ^^^^^^^^^^^^^^^^^ write 198.51.100.0/24 or 198.51.100.7"#,
-    );
-    check_behind_minimal(
-        "[destination.\"198.51.100.7\"]\nobserve = true\n",
-        r#"config.toml:8:1: [destination."198.51.100.7"] has no `limits`
-8 | [destination."198.51.100.7"]
-  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write limits = [{ packets = 50_000, per = "1s" }], or source_limits = [{ packets = 1000, per = "1s" }]"#,
-    );
-    check_behind_minimal(
-        "[destination.\"198.51.100.7\"]\nlimits = []\n",
-        r#"config.toml:9:10: `limits` of [destination."198.51.100.7"] is empty
-9 | limits = []
-  |          ^^ write limits = [{ packets = 50_000, per = "1s" }], or remove it"#,
-    );
-}
-
-#[test]
 fn a_destination_appears_once_however_it_is_written() {
     let toml = format!(
         "{MINIMAL}[destination.\"198.51.100.7\"]\n\

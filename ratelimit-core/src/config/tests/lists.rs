@@ -33,31 +33,6 @@ fn a_list_has_a_file_and_what_is_done_with_it() {
 }
 
 #[test]
-fn what_is_wrong_about_a_list_is_reported() {
-    check_behind_minimal(
-        "[list.drop]\nfile = \"drop.txt\"\nevery = \"soon\"\naction = \"block\"\n",
-        "config.toml:9:8: `drop.txt` is not an absolute path
-9 | file = \"drop.txt\"
-  |        ^^^^^^^^^^ write one that begins with /, such as file = \"/var/lib/lists/drop.txt\"
-config.toml:10:9: `soon` is not a duration
-10 | every = \"soon\"
-   |         ^^^^^^ write for example `10ms`, `90s`, `10m`, `1h30m` or `31d`
-config.toml:11:10: unknown action `block`
-11 | action = \"block\"
-   |          ^^^^^^^ write \"ban\" or \"allow\"",
-    );
-    check_behind_minimal(
-        "[list.\"a b\"]\nfile = \"/drop.txt\"\nevery = \"10ms\"\n",
-        "config.toml:8:7: `a b` is not a valid name for a list
-8 | [list.\"a b\"]
-  |       ^^^^^ write letters, digits, `-` and `_`
-config.toml:10:9: a list is read at most once a second
-10 | every = \"10ms\"
-   |         ^^^^^^ write for example \"1h\"",
-    );
-}
-
-#[test]
 fn a_list_selects_countries_and_networks_of_a_database() {
     let text = "[list.abroad]\n\
                 mmdb = \"/c.mmdb\"\n\

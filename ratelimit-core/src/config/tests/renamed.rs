@@ -118,34 +118,3 @@ fn the_settings_in_force_have_present_names() {
     assert!(limits.contains("division = \"equal\""), "{limits}");
     assert_eq!(value("history.keep"), None);
 }
-
-#[test]
-fn an_old_name_is_warned_of_where_it_is() {
-    check_warnings_behind_minimal(
-        "[history]\nkeep = \"7d\"\n",
-        "config.toml:9:1: `keep` is now called `retention`
-9 | keep = \"7d\"
-  | ^^^^ write retention; `rlctl config check --upgrade FILE` rewrites all old names",
-    );
-}
-
-#[test]
-fn an_old_name_beside_the_new_one_is_an_error() {
-    check_behind_minimal(
-        "[history]\nkeep = \"7d\"\nretention = \"8d\"\n",
-        "config.toml:9:1: `keep` is the old name of `retention`, which is set, too
-9 | keep = \"7d\"
-  | ^^^^ keep `retention`",
-    );
-}
-
-#[test]
-fn a_name_that_is_old_elsewhere_is_unknown() {
-    check_behind_minimal(
-        "[source]\nkeep = \"7d\"\n",
-        "config.toml:9:1: unknown key `keep` in [source]
-9 | keep = \"7d\"
-  | ^^^^ remove it; known here: ipv4_prefix, ipv6_prefix, capacity, sliding_logs, tunnels, store, \
-      new_sources",
-    );
-}

@@ -35,20 +35,3 @@ fn routes_are_bounded_in_number_time_and_width() {
     assert!(!accepts("203.0.113.0/31", "automatic") && !accepts("2001:db8::/63", "automatic"));
     assert!(!accepts("203.0.113.7", "manual") && !accepts("203.0.113.7", "list:a"));
 }
-
-#[test]
-fn wrong_values_are_reported_with_a_hint() {
-    check_behind_minimal(
-        "[upstream]\nnext_hop = \"2001:db8::1\"\ncommunities = [\"65536:1\"]\n\
-         ipv4_prefix_min = 0\n",
-        r#"config.toml:9:12: `2001:db8::1` is not an address for `next_hop`
-9 | next_hop = "2001:db8::1"
-  |            ^^^^^^^^^^^^^ write next_hop = "192.0.2.1"
-config.toml:10:16: `65536:1` is not a community
-10 | communities = ["65536:1"]
-   |                ^^^^^^^^^ write two numbers up to 65535, such as "65535:666"
-config.toml:11:19: `ipv4_prefix_min` is out of range
-11 | ipv4_prefix_min = 0
-   |                   ^ write a number from 8 to 32"#,
-    );
-}
