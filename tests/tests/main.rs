@@ -66,7 +66,6 @@ mod new_user;
 mod next;
 mod openapi;
 mod other_tables;
-mod overflow;
 mod package;
 mod peers;
 mod pinned;

@@ -1,7 +1,7 @@
 //! Properties of every algorithm with one word of state, for any parameters and any time of its
 //! clock. The sliding log, whose state is a ring, is compared with its definition in its own tests.
 
-use core::time::Duration;
+use core::{iter, time::Duration};
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ impl Promising {
 }
 
 fn promising() -> impl Strategy<Value = Promising> {
-    let amount = prop_oneof![4u64..20, 4u64..2_000];
+    let amount = prop_oneof![1u64..20, 1u64..2_000];
     let window_ms = prop_oneof![10u64..50, 50u64..5_000];
     let burst = prop_oneof![1u64..10, 1u64..4_000];
     (0..3, amount, window_ms, burst).prop_filter_map(
@@ -77,6 +77,7 @@ fn promising() -> impl Strategy<Value = Promising> {
             let window = Duration::from_millis(window_ms);
             let algorithm = match which {
                 0 => FixedWindow::new(amount, window).ok()?.into(),
+                1 if amount < 4 => return None,
                 1 => SlidingWindow::new(amount, window).ok()?.into(),
                 _ => TokenBucket::new(amount, window, burst).ok()?.into(),
             };
@@ -145,6 +146,16 @@ proptest! {
             word = of.algorithm.step(word, Instant::from_nanos(now), 1).expect("within the limit");
             now += of.gap_ns() + part(of.gap_ns(), 4.0 * pause.powi(32));
         }
+    }
+
+    #[test]
+    fn a_word_of_any_content_admits_no_more_than_the_capacity(
+        of in promising(), word: u64, now: u64,
+    ) {
+        let step = |word: u64| of.algorithm.step(word, Instant::from_nanos(now), 1).ok();
+        let most = usize::try_from(of.algorithm.capacity()).unwrap();
+        let admitted = iter::successors(step(word), |word| step(*word)).take(most + 1);
+        prop_assert!(admitted.count() <= most);
     }
 
     /// This is why a packet may be refused based on a word that was read earlier.
