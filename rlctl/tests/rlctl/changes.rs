@@ -1,7 +1,7 @@
 //! The verbs that change something.
 
 use ratelimit_core::{
-    api::{Changed, Detached, LimitsNow, Origin, Reloaded, RemainingBan, Unfolded},
+    api::{Changed, LimitsNow, Origin, Reloaded, RemainingBan, Unfolded},
     prefix::Prefix,
 };
 
@@ -517,16 +517,6 @@ fn reload_says_what_is_different() {
         "reloaded /etc/ratelimit/config.toml: 2 changes\n  \
          allow: 192.0.2.10 added\n  \
          interface eth1: removed",
-    );
-}
-
-#[test]
-fn detach_says_from_what() {
-    let interfaces = vec!["eth0".to_owned(), "eth1".to_owned()];
-    check_call(
-        "detach",
-        answers(&Detached { interfaces }),
-        "detached from eth0 and eth1: limits and bans no longer apply there",
     );
 }
 

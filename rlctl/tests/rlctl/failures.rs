@@ -305,46 +305,14 @@ fn a_daemon_that_does_not_know_the_user_ends_with_5() {
     );
 }
 
+/// `snapshots.rs` has that of every verb.
 #[test]
-fn json_prints_the_answer_itself_for_every_verb() {
+fn json_prints_what_a_newer_daemon_answers() {
     let changed = json!({"added": 1, "updated": 0, "removed": 1, "absent": [], "more": true});
-    let check_answer = json!({
-        "address": "::1", "source": "::1", "action": "drop", "reason": "banned", "rule": null,
-        "until": null,
-        "ban": null, "policy": "default", "limits": [], "refused_packets": 0, "refused_last": null
-    });
-    let status = json!({
-        "version": "1.0.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
-        "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false,
-        "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true,
-            "decides": null}, "interfaces": [],
-        "maps": [], "bans": 0, "allows": 0, "policies": 1
-    });
-    for verb in [
-        "ban ::1",
-        "unban ::1",
-        "allow add ::1",
-        "allow rm ::1",
-        "limit rm",
-    ] {
-        check_json(verb, &changed, 0);
-    }
-    check_json("limit set --packets 1 --per 1s", &changed, 0);
-    for verb in [
-        "list bans",
-        "list allows",
-        "list limits",
-        "list lists",
-        "list protected",
-        "top",
-        "stats",
-    ] {
-        check_json(verb, &json!([]), 0);
-    }
-    check_json("status", &status, 0);
-    check_json("check ::1", &check_answer, 3);
-    check_json("reload", &json!({"files": [], "changes": []}), 0);
-    check_json("detach", &json!({"interfaces": []}), 0);
+    let daemon = ScriptedDaemon::start(answers(&changed));
+    let output = run(&daemon, &["ban", "::1", "--json"], "", &[]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((answer, output.stderr), (changed, vec![]));
 }
 
 #[test]
@@ -557,17 +525,6 @@ fn check_usage(arguments: &[&str], stderr: &str) {
             code,
         },
     );
-}
-
-fn check_json(line: &str, answer: &Value, code: i32) {
-    let daemon = ScriptedDaemon::start(answers(answer));
-    let arguments: Vec<&str> = line.split(' ').chain(["--json"]).collect();
-    let output = run(&daemon, &arguments, "", &[]);
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let pretty = serde_json::to_string_pretty(answer).unwrap();
-    assert_eq!(stdout, format!("{pretty}\n"), "{line}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
-    assert_eq!(output.status.code(), Some(code), "{line}");
 }
 
 fn check_json_error(daemon: &ScriptedDaemon, arguments: &[&str], code: i32, error: &Value) {

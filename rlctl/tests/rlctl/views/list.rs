@@ -105,7 +105,7 @@ fn an_empty_list_is_no_line_on_stdout() {
 }
 
 #[test]
-fn list_allows_and_allow_list_show_the_same() {
+fn list_allows_shows_until_when_by_whom_and_why() {
     let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let allows = [
         allow("192.0.2.10", None),
@@ -124,12 +124,6 @@ fn list_allows_and_allow_list_show_the_same() {
     BY      REASON
 192.0.2.10             -      -  forever                                            config
 198.51.100.0/24        7    420  {until_reported}  10d 12h  {since_reported}  alice   monitoring"
-    );
-    check_view(
-        &["list", "allows"],
-        answers(&allows),
-        "GET /v1/allows",
-        &stdout,
     );
     check_view(
         &["list", "allows"],
@@ -179,12 +173,6 @@ partner    203.0.113.0/24       unlimited                   observe        -    
            country DE, AS64500
 192.0.2.1  192.0.2.1            unlimited                   observe        -      -  \
     forever                       {since_reported}  alice"
-    );
-    check_view(
-        &["list", "limits"],
-        answers(&policies),
-        "GET /v1/limits",
-        stdout,
     );
     check_view(
         &["list", "limits"],

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use ratelimit_core::{
     api::{ApplyRequest, Attempt, ImportInto, ImportRequest, ReloadRequest, TrialOutcome},
-    config::{self, File},
+    config,
     detection::Kind,
     intent::LimitedRow,
 };
@@ -692,16 +692,4 @@ impl Site {
 fn own(text: &str, state: &Path) -> String {
     let state = state.display();
     format!("{text}[[interface]]\nname = \"eth0\"\n[paths]\nstate = \"{state}\"\n")
-}
-
-#[test]
-fn the_same_texts_in_other_places_say_the_same() {
-    let file = |path: &str, text: &str| File {
-        path: path.into(),
-        text: text.into(),
-    };
-    let same = crate::control::configuration::trial_record::have_same_texts;
-    assert!(same(&[file("a", "x")], &[file("b", "x")]));
-    assert!(!same(&[file("a", "x")], &[file("a", "y")]));
-    assert!(!same(&[file("a", "x")], &[]));
 }
