@@ -33,21 +33,9 @@ fn a_flood_of_forged_requests_is_named() {
 }
 
 #[test]
-fn a_flood_with_both_congestion_flags_is_named() {
-    let file = "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng";
-    check(file, Kind::TcpFlags, "to 10.10.10.10");
-}
-
-#[test]
 fn a_reflection_by_ipsec_gateways_is_named() {
     let subject = "from port 4500 to 10.10.10.10";
     check("amp.UDP.isakmp.pcap", Kind::Reflection, subject);
-}
-
-#[test]
-fn a_reflection_by_snmp_agents_is_named() {
-    let subject = "from port 161 to 10.10.10.10";
-    check("amp.UDP.snmp.src161.pcapng", Kind::Reflection, subject);
 }
 
 #[test]

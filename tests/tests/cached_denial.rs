@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    DropReason, Instant, Ipv6, Limit, ListEntry, Policy, Record, SourceKey, Unit, Verdict,
+    DropReason, Instant, Limit, ListEntry, Policy, Record, SourceKey, Unit, Verdict,
     algorithm::{Algorithm, SlidingWindow, TokenBucket},
     refused::may_refuse,
 };
@@ -114,24 +114,6 @@ fn a_packet_that_still_fits_passes_though_a_longer_one_was_refused() {
             verdicts,
             [CONFORMING, LIMITED, LIMITED, CONFORMING, LIMITED]
         );
-    }
-}
-
-#[test]
-fn refusals_by_a_word_are_counted() {
-    require_root!();
-    for source in SOURCES {
-        let mut program = program(fixed_window(AMOUNT));
-        use_up(&mut program, source);
-        for _ in 0..10 {
-            assert_eq!(judge(&mut program, source, START + 5), LIMITED);
-        }
-        let refusals = match source {
-            IpAddr::V4(address) => program.ipv4.refusals_of(&address.into()),
-            IpAddr::V6(address) => program.ipv6.refusals_of(&Ipv6::from(address)),
-        };
-        let refusals = refusals.unwrap();
-        assert_eq!((refusals.packets, refusals.last_ns), (12, START + 5));
     }
 }
 

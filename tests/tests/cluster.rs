@@ -143,12 +143,21 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         assert!(!node.passes(OTHER));
     }
     // A restarted node still has it, and does not restate lifted bans.
-    let [mut first, second, _third] = nodes;
+    let [mut first, second, third] = nodes;
     first.service.stop("-TERM").unwrap();
     first.service.start().unwrap();
     first.wait_for("all nodes", |node| node.alive() == 3);
     assert!(first.passes(ONE) && !first.passes(OTHER));
     assert!(second.passes(ONE) && !second.passes(OTHER));
+    // Without the cluster, the bans of other nodes end.
+    third
+        .service
+        .reload("[policy.default]\nlimits = []\n")
+        .unwrap();
+    third
+        .service
+        .wait_until("the end of what others banned", || third.passes(OTHER));
+    assert!(!second.passes(OTHER));
     first.run(&["unban", OTHER]);
     second.wait_for("the end of the other ban", |node| node.passes(OTHER));
 }
@@ -279,18 +288,6 @@ fn what_is_forged_replayed_or_too_long_is_refused_and_said() {
 }
 
 #[test]
-fn two_nodes_of_one_name_say_so() {
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let nodes = [0, 1].map(|_| Node::started(&redis, "edge-1"));
-    // The one that started later is the one that the other hears of.
-    nodes[0].wait_for("the other", |node| node.refused("two-nodes") > 0);
-    let refusal = nodes[0].status().refusal.unwrap();
-    assert!(refusal.contains("change `node`"), "{refusal}");
-}
-
-#[test]
 fn what_is_protected_or_allowed_stays_open_and_a_revoked_node_bans_no_source() {
     require_root!();
     require_package!("redis-server");
@@ -354,23 +351,6 @@ fn a_prefix_that_is_too_wide_and_what_another_node_protects_stay_open_there() {
     assert!(denied.unwrap().parse::<u64>().unwrap() >= 2, "{metrics}");
 }
 
-#[test]
-fn a_configuration_without_a_cluster_ends_the_bans_of_other_nodes() {
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let nodes = three(&redis);
-    nodes[0].run(&["ban", ONE, "--for", "1h"]);
-    nodes[1].wait_for("the ban", |node| !node.passes(ONE));
-    nodes[1]
-        .service
-        .configure("[policy.default]\nlimits = []\n")
-        .unwrap();
-    nodes[1].run(&["reload"]);
-    nodes[1].wait_for_end(ONE);
-    assert!(!nodes[2].passes(ONE));
-}
-
 impl Node {
     /// Checks that status, metrics and log report a further loss.
     fn tells_of_a_loss_after(&self, before: &Losses) {
@@ -378,9 +358,5 @@ impl Node {
         let until = Instant::now() + Deadlines::BUSY.told;
         let told = before.wait_for_more(look, until).unwrap();
         assert!(told, "{before:?} and {:?}", look());
-    }
-
-    fn wait_for_end(&self, source: &str) {
-        self.wait_for("the end", |node| node.passes(source));
     }
 }

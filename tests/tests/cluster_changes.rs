@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::Path,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -146,51 +145,6 @@ fn what_waits_for_the_store_and_what_ends_with_the_table_is_reported() {
     let ends = "cluster: removed; bans of other nodes and cluster-wide allows and limits end\n";
     assert!(said.contains(ends), "{said}");
     assert!(allows(&node).is_empty() && limits(&node, ONE).is_none());
-}
-
-#[test]
-fn what_was_ended_does_not_come_back_also_where_only_its_author_runs_still() {
-    require_root!();
-    require_package!("redis-server");
-    let redis = Redis::started().unwrap();
-    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
-    let prefix = "203.0.113.0/24";
-    let limit = ["limit", "set", "--prefix", prefix, "--packets", "7"];
-    run(
-        &nodes[0],
-        &["allow", "add", ONE, "--cluster", "--for", "1h"],
-    );
-    run(
-        &nodes[0],
-        &[&limit[..], &["--per", "1h", "--cluster"]].concat(),
-    );
-    let has = |node: &Node| (!allows(node).is_empty(), limits(node, prefix).is_some());
-    for node in &nodes {
-        node.wait_until("both", || has(node) == (true, true));
-    }
-    run(&nodes[2], &["allow", "rm", ONE, "--cluster"]);
-    run(&nodes[2], &["limit", "rm", "--prefix", prefix, "--cluster"]);
-    for node in &nodes {
-        node.wait_until("their ends", || has(node) == (false, false));
-    }
-    // The node that ended them is gone, and each of the others knows only what it heard.
-    for node in &nodes {
-        node.service().stop("-KILL").unwrap();
-    }
-    let memory = nodes[0].service().path("state/cluster.json");
-    let memory = fs::read_to_string(memory).unwrap();
-    for node in &nodes[..2] {
-        node.service().start().unwrap();
-    }
-    let until = Instant::now() + READ;
-    while Instant::now() < until {
-        for node in &nodes[..2] {
-            assert_eq!(has(node), (false, false), "{}", node.service().log());
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    // Those of the node that ended them, and its own.
-    assert_eq!(memory.matches("\"lifts\": true").count(), 4, "{memory}");
 }
 
 #[test]

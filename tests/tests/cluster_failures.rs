@@ -9,7 +9,6 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -30,7 +29,7 @@ use ratelimit_tests::{
     PATIENCE,
     cluster::{Node, losses::Losses, started},
     redis::Redis,
-    require_command, require_package, require_root,
+    require_package, require_root,
 };
 use tempfile::TempDir;
 
@@ -198,69 +197,6 @@ fn a_store_that_talks_nonsense_changes_nothing() {
         println!("{text:?} is told after {took:?}: {error:?}");
         assert_eq!(bans(&nodes[0]), 1, "nothing opens");
     }
-}
-
-/// A message of node `edge-9` that has the secret, and nothing in it.
-fn message(directory: &Path, version: u8, sent: u64) -> Vec<u8> {
-    let mut message = b"RLC".to_vec();
-    message.push(version);
-    message.push(6);
-    message.extend(b"edge-9");
-    message.extend(1_u64.to_be_bytes());
-    message.push(1);
-    message.extend(sent.to_be_bytes());
-    message.extend([2, 0]);
-    let file = directory.join("message");
-    fs::write(&file, &message).unwrap();
-    let mut sign = Command::new("openssl");
-    sign.args(["dgst", "-sha256", "-hmac", SECRET, "-binary"]);
-    let signature = sign
-        .arg(file)
-        .stdout(Stdio::piped())
-        .output()
-        .unwrap()
-        .stdout;
-    assert_eq!(signature.len(), 32);
-    message.extend(signature);
-    message
-}
-
-#[test]
-fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
-    require_root!();
-    require_package!("redis-server");
-    require_command!("openssl");
-    let redis = Redis::started().unwrap();
-    let nodes = started(&redis, &NAMES[..1], NO_LIMITS).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let now = u64::try_from(now.as_millis()).unwrap();
-    let fitting = message(directory.path(), 1, now);
-    let cut = &fitting[..fitting.len() - 1];
-    let refused = |label: &str| nodes[0].status().unwrap().refused.contains_key(label);
-    for (message, label, part) in [
-        (message(directory.path(), 2, now), "version", "edge-9"),
-        (
-            message(directory.path(), 1, now - 61_000),
-            "clock-apart",
-            "edge-9",
-        ),
-        (cut.to_vec(), "wrong-signature", "edge-9"),
-    ] {
-        redis.publish(&message).unwrap();
-        nodes[0].wait_until(label, || refused(label));
-        let refusal = nodes[0].status().unwrap().refusal.unwrap();
-        println!("{refusal}");
-        assert!(refusal.contains(part), "{refusal}");
-    }
-    // A message that fits is accepted: its node is then known.
-    let knows = || {
-        let status = nodes[0].status().unwrap();
-        status.nodes.iter().any(|node| node.name == "edge-9")
-    };
-    assert!(!knows());
-    redis.publish(&fitting).unwrap();
-    nodes[0].wait_until("the node", knows);
 }
 
 #[test]

@@ -117,14 +117,7 @@ fn the_node_and_a_class_of_a_source_are_limited_together() {
         [policy.default]
         limits = [{ packets = 200, per = "1s", match = "udp", scope = "cluster" }]
     "#;
-    // Each has a limit for its UDP, and what one sends of TCP has the rest of the node's.
-    let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Udp, 1)];
-    let each = [Bounded(200.0, |it| it == 1), Bounded(200.0, |it| it == 2)];
-    let expected = [
-        Expected("one class", |it| it.by_source[&1], 200.0),
-        Expected("of another source", |it| it.by_source[&2], 200.0),
-    ];
-    admitted(limits, &sent, [4_000, 100], &each, &expected);
+    // What one sends of TCP has the rest of the node's.
     let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Tcp, 3)];
     let all = [Bounded(200.0, |it| it == 1), Bounded(900.0, |_| true)];
     let expected = [Expected("the node", total, 900.0)];
@@ -243,8 +236,6 @@ fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
         wait_for_all(&nodes).unwrap();
     };
     wait();
-    let expected = [Expected("set at runtime", total, 800.0)];
-    check_rates(&nodes, &sent, [6_000, 100], &expected);
     nodes[1].service().stop("-TERM").unwrap();
     nodes[1].service().start().unwrap();
     wait();

@@ -472,30 +472,3 @@ fn several_hosts_that_are_silent_cost_no_more_time_than_one() {
     stage.reload(&hosts_alone, "");
     stage.wait_for("the loss", |stage| stage.status().connected == Some(false));
 }
-
-#[test]
-fn a_redis_cluster_says_which_server_has_the_keys() {
-    require_root!();
-    require_package!("redis-server");
-    let mut stage = Stage::new();
-    let ports = [7001, 7002, 7003];
-    clustered(&mut stage, &ports, "0");
-    // Whichever of them is asked first.
-    let mut owners = 0;
-    for port in ports {
-        let url = format!("redis://127.0.0.1:{port}");
-        if port == ports[0] {
-            stage.start(&url, "");
-        } else {
-            stage.reload(&url, "");
-        }
-        stage.wait_for_store(&url);
-        owners += usize::from(
-            stage.cli(port, &["XLEN", "{ratelimit}:stream"]).trim() != "0"
-                && !stage
-                    .cli(port, &["XLEN", "{ratelimit}:stream"])
-                    .contains("MOVED"),
-        );
-    }
-    assert_eq!(owners, 1, "one server has the keys");
-}

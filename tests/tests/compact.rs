@@ -48,57 +48,6 @@ fn usage_is_reported_by_check_top_and_status() {
     assert!(table.capacity >= CAPACITY, "{table:?}");
 }
 
-#[test]
-fn a_restart_and_a_crash_keep_the_usage_of_sources() {
-    require_root!();
-    let (_lab, mut service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 7).unwrap(),
-        7
-    );
-    for signal in ["-TERM", "-KILL"] {
-        service.stop(signal).unwrap();
-        service.start().unwrap();
-    }
-    let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&ipv4(1), 7).unwrap(), 3);
-    assert_eq!(program.passed(&ipv4(2), 20).unwrap(), 10);
-}
-
-#[test]
-fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
-    let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10);
-    service
-        .rlctl_ok(&[
-            "limit",
-            "set",
-            "--prefix",
-            "198.51.100.0/24",
-            "--packets",
-            "3",
-            "--per",
-            "5m",
-        ])
-        .unwrap();
-    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 3);
-    service
-        .rlctl_ok(&["limit", "rm", "--prefix", "198.51.100.0/24"])
-        .unwrap();
-    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 0);
-    for (limit, passed) in [
-        ("packets = 12, per = \"10m\"", 2),
-        ("packets = 5, per = \"9m\"", 5),
-        ("packets = 6, per = \"8m\"", 6),
-        ("packets = 9, per = \"9m\", algorithm = \"token-bucket\"", 9),
-    ] {
-        service.reload(&limited(limit)).unwrap();
-        assert_eq!(program.passed(&ipv4(1), 20).unwrap(), passed, "{limit}");
-    }
-}
-
 /// A source has used all of 10: whatever comes in between, and however the daemon ends, it has.
 #[test]
 fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
@@ -203,16 +152,6 @@ fn a_table_of_another_size_is_recreated_and_a_store_of_another_kind_too() {
         assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10, "{toml}");
         assert_eq!(program.passed(&ipv4(9), 5).unwrap(), 0, "{toml}");
     }
-}
-
-#[test]
-fn a_store_that_cannot_tell_ipv6_sources_apart_is_refused() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let toml =
-        limited("packets = 10, per = \"10m\"").replace("[source]", "[source]\nipv6_prefix = 96");
-    let refusal = Service::new(&lab, &toml).unwrap().refusal().unwrap();
-    assert!(refusal.contains("ipv6_prefix = 64 or less"), "{refusal}");
 }
 
 fn limited(limit: &str) -> String {

@@ -1,18 +1,18 @@
 //! Limits of destinations: in the kernel, on the host, and by the daemon on a real interface.
 
-use std::{net::Ipv4Addr, num::NonZeroU32, thread, time::Duration};
+use std::{net::Ipv4Addr, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
-    ClassSet, DropReason, Family, Instant, Limit, ListEntry, PassReason, Policy, Settings, Unit,
-    Verdict, layout::NODE_POLICIES, new_sources::Budget, node, settings::OverBudget,
+    ClassSet, DropReason, Instant, Limit, ListEntry, PassReason, Policy, Settings, Unit, Verdict,
+    layout::NODE_POLICIES, new_sources::Budget, node, settings::OverBudget,
 };
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene, cpu,
+    Frame, Lab, Scene, cpu,
     packet::datagram,
     pool::Pooled,
-    program::{Action, CONFORMING, Constants, LIMITED},
-    require_cpus, require_root,
+    program::{CONFORMING, Constants, LIMITED},
+    require_root,
     scene::{Judge, limit},
     service::Service,
 };
@@ -216,36 +216,6 @@ fn fragments_tags_and_extension_headers_hide_no_destination() {
             check(judge, &frame.clone().build(), DESTINATION_LIMITED);
         }
     });
-}
-
-#[test]
-fn two_cpus_are_admitted_no_more_than_a_destination_and_hardly_less() {
-    const AMOUNT: u64 = 200_000;
-    require_root!();
-    require_cpus!(2);
-    let mut program = Program::load(&Constants::default()).unwrap();
-    let scene = scene(&[packets(AMOUNT)], &[]);
-    scene.set_up(&mut program).unwrap();
-    program.set_clock(Instant::from_nanos(1 << 40)).unwrap();
-    let frames = [1, 2].map(|last| frame(source(last), VICTIM));
-    let answers = thread::scope(|scope| {
-        let run = |cpu: usize| {
-            cpu::pin(cpu);
-            program.run_often(&frames[cpu], 150_000).unwrap()
-        };
-        [scope.spawn(move || run(0)), scope.spawn(move || run(1))]
-            .map(|thread| thread.join().unwrap())
-    });
-    assert!(answers.contains(&Action::Drop), "the limit was reached");
-    let count = |verdict| program.counter(Family::Ipv4, verdict).unwrap().packets;
-    let (admitted, refused) = (count(CONFORMING), count(DESTINATION_LIMITED));
-    println!("{admitted} of {AMOUNT} admitted, {refused} refused");
-    assert_eq!(admitted + refused, 300_000);
-    assert!(admitted <= AMOUNT, "{admitted}");
-    assert!(
-        admitted >= AMOUNT - AMOUNT / node::SHARES_PART,
-        "{admitted}"
-    );
 }
 
 const TOML: &str = r#"

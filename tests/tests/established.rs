@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use fastrand::Rng;
 use ratelimit_common::{
     DropReason, Instant as At, PassReason, Policy, Settings, Unit, Verdict, layout::store,
     new_sources::Budget, settings::OverBudget,
@@ -211,22 +210,6 @@ fn only_packets_of_the_connection_pass_within_the_second_allowance() {
         for packet in [&packet, &datagram, &guessed] {
             assert_eq!(judge(packet), LIMITED);
         }
-    });
-}
-
-#[test]
-fn kernel_and_host_agree_in_any_order_of_packets() {
-    require_root!();
-    check(Settings::default(), |connection, judge| {
-        let frames = [
-            connection.packet(),
-            connection.datagram(),
-            connection.packet_from(connection.peer.port() ^ 1),
-        ];
-        let mut rng = Rng::with_seed(7);
-        let verdicts = (0..100).map(|_| judge(&frames[rng.usize(..frames.len())]));
-        let passed = verdicts.filter(|verdict| *verdict == ESTABLISHED);
-        assert_eq!(passed.count() as u64, AMOUNTS[1]);
     });
 }
 

@@ -1,16 +1,12 @@
 //! Refusals are sampled: not every packet causes an event, and lost ones are counted.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    time::Duration,
-};
+use std::{net::Ipv4Addr, time::Duration};
 
 use ratelimit_common::{
-    Address, DropReason, Family, Instant, Ipv4, ListEntry, Settings, Unit,
+    Address, DropReason, Family, Instant, Ipv4, Unit,
     event::{DropEvent, INTERVAL_NS},
     layout::link_layer,
 };
-use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Program, Scene, cpu,
     packet::datagram,
@@ -57,30 +53,6 @@ fn an_event_says_who_was_refused_where_and_why() {
         front: event.front,
     };
     assert_eq!(event, expected);
-}
-
-#[test]
-fn a_ban_sends_events_too() {
-    require_root!();
-    let (mut program, mut ring) = limited(&Constants::default());
-    let forever = Some(Instant::from_nanos(u64::MAX));
-    let prefix = Prefix::from(IpAddr::from(SOURCE));
-    let entry = ListEntry::new(false, forever, None);
-    program.set_list_entry(prefix, entry).unwrap();
-    program.set_clock(START).unwrap();
-    program.run(&datagram(SOURCE)).unwrap();
-    let reasons: Vec<u8> = ring.drain().iter().map(|event| event.reason).collect();
-    assert_eq!(reasons, [DropReason::Banned as u8]);
-}
-
-#[test]
-fn a_dry_run_sends_events_too() {
-    require_root!();
-    let (mut program, mut ring) = limited(&Constants::default());
-    program.set_settings(Settings::new(0, true)).unwrap();
-    program.set_clock(START).unwrap();
-    program.run(&datagram(SOURCE)).unwrap();
-    assert_eq!(ring.drain().len(), 1);
 }
 
 #[test]

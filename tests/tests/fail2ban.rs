@@ -89,33 +89,6 @@ fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
 }
 
 #[test]
-fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
-    require_root!();
-    require_package!("fail2ban");
-    let (lab, service) = Service::in_lab(TOML).unwrap();
-    let fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("again", "2h")]).unwrap();
-    service
-        .rlctl_ok(&["ban", V6, "--reason", "by hand"])
-        .unwrap();
-    for jail in ["web", "again"] {
-        fail2ban.failure(jail, V4).unwrap();
-        fail2ban.failure(jail, V6).unwrap();
-    }
-    let banned = |_: &Fail2ban| Ok(bans(&service).len() == 5);
-    fail2ban.wait_for("five bans", banned).unwrap();
-    fail2ban.client(&["set", "web", "unbanip", V4, V6]).unwrap();
-    assert_eq!(bans(&service).len(), 3);
-    assert!(!passes(&lab, V4));
-    fail2ban
-        .client(&["set", "again", "unbanip", V4, V6])
-        .unwrap();
-    assert!(passes(&lab, V4) && !passes(&lab, V6));
-    let left: Vec<Origin> = bans(&service).into_iter().map(|ban| ban.origin).collect();
-    assert_eq!(left, [Origin::Manual]);
-    check_log(&fail2ban);
-}
-
-#[test]
 fn a_ban_waits_for_a_daemon_that_is_restarted() {
     require_root!();
     require_package!("fail2ban");

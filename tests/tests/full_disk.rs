@@ -3,8 +3,7 @@
 
 use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command};
 
-use ratelimit_tests::{Lab, packet::datagram, require_command, require_root, service::Service};
-use serde_json::Value;
+use ratelimit_tests::{Lab, packet::datagram, require_root, service::Service};
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const WARNING: &str =
@@ -94,75 +93,6 @@ fn a_start_on_a_full_disk_has_what_was_banned_before_and_keeps_what_comes_once_t
     fs::remove_dir_all(service.pins()).unwrap();
     service.start().unwrap();
     holds();
-}
-
-/// A source has three packets an hour.
-#[test]
-fn the_history_on_a_full_disk_waits_in_memory_and_is_reported() {
-    require_root!();
-    require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let limited = "[policy.default]\nlimits = [{ packets = 3, per = \"1h\" }]\n";
-    let mut service = Service::new(&lab, limited).unwrap();
-    let disk = Disk::at(service.path("state"));
-    service.start().unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.1"]).unwrap();
-    // There is no data from before the first sample.
-    service.wait_until("what was counted", || {
-        json(&service, &["status"])["history"]["written"].is_string()
-    });
-    disk.fill();
-    service.wait_until("what was counted", || {
-        let status = json(&service, &["status"]);
-        let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
-        status["history"]["errors"].as_u64() >= Some(1)
-            && troubles.iter().any(|it| it["what"] == "history")
-    });
-    let metrics = service.metrics().unwrap();
-    let errors = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("ratelimit_history_errors_total "));
-    assert!(errors.is_some_and(|it| it != "0"), "{metrics}");
-    // It is enforced all the same.
-    assert!(!passes(&lab, [203, 0, 113, 1].into()));
-    for is_within in [true, true, true, false] {
-        assert_eq!(passes(&lab, [198, 51, 100, 9].into()), is_within);
-    }
-    disk.free();
-    service
-        .wait_for_log("packet history is written again")
-        .unwrap();
-    service.wait_until("what was counted", || {
-        counted(&service, "limited") == 1 && counted(&service, "banned") == 1
-    });
-    service.wait_until("what was counted", || {
-        json(&service, &["status"])["troubles"]
-            .as_array()
-            .is_none_or(Vec::is_empty)
-    });
-    // From the file alone.
-    service.stop("-TERM").unwrap();
-    service.start().unwrap();
-    service.wait_until("what was counted", || {
-        counted(&service, "limited") == 1 && counted(&service, "banned") == 1
-    });
-}
-
-/// The packets of a reason in the history.
-fn counted(service: &Service, reason: &str) -> u64 {
-    let history = json(service, &["stats", "--since", "1h", "--interval", "1s"]);
-    let verdicts = history["verdicts"].as_array().cloned().unwrap_or_default();
-    let own = verdicts.iter().find(|it| it["reason"] == reason);
-    let packets = own.and_then(|it| it["packets"].as_array());
-    packets
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_u64)
-        .sum()
-}
-
-fn json(service: &Service, words: &[&str]) -> Value {
-    service.json(words).unwrap_or_default()
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {

@@ -136,11 +136,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
 #[test]
 fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least() {
     require_root!();
-    for (store, algorithm) in [
-        ("lru", "fixed-window"),
-        ("lru", "sliding-log"),
-        ("compact", "token-bucket"),
-    ] {
+    for (store, algorithm) in [("lru", "sliding-log"), ("compact", "token-bucket")] {
         let lab = Lab::new().unwrap();
         let toml = format!(
             "[source]\n\

@@ -132,47 +132,6 @@ fn a_dry_run_of_one_interface_continues_while_a_daemon_starts_and_tables_are_rec
     assert_eq!(actions, ["observe"], "{stats}");
 }
 
-/// Each packet is judged by one of the two policies: the stricter one passes nothing, the other one
-/// everything.
-#[test]
-fn a_policy_comes_and_goes_under_traffic() {
-    require_root!();
-    let lab = lab();
-    let elsewhere = "sources = [\"192.0.2.0/25\"]\nlimits";
-    let strict = LAN
-        .replace("packets = 2", "packets = 1")
-        .replace("limits", elsewhere);
-    let strict = format!("{DEFAULT}{NAMED}{strict}");
-    let open = "[policy.open]\nsources = [\"192.0.2.128/25\"]\nlimits = []\n";
-    let with = |own: &str| {
-        format!(
-            "{strict}{open}{}{}",
-            interface(INTERFACE, ""),
-            interface(OTHER, own)
-        )
-    };
-    let service = Service::started(&lab, &with("policy = \"lan\"\n")).unwrap();
-    let wire = Wire::new(&lab, &service);
-    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["1 pass", "1 drop limited"]);
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let traffic = scope.spawn(|| {
-            let sender = Sender::on(&lab.far, INTERFACE).unwrap();
-            while !done.load(Relaxed) {
-                sender.send(&datagram(KNOWN)).unwrap();
-            }
-        });
-        for _ in 0..3 {
-            service.reload(&with("policy = \"open\"\n")).unwrap();
-            assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);
-            service.reload(&with("policy = \"lan\"\n")).unwrap();
-            assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
-        }
-        done.store(true, Relaxed);
-        traffic.join().unwrap();
-    });
-}
-
 #[test]
 fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_no_source() {
     require_root!();

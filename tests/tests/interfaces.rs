@@ -163,36 +163,6 @@ fn an_interface_missing_at_start_is_attached_when_it_appears() {
 }
 
 #[test]
-fn enforcement_continues_under_another_name_until_an_interface_has_the_configured_one() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    add(&lab);
-    let service = Service::started(&lab, &both()).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    lab.near
-        .ip(&["link", "set", OTHER, "name", "renamed"])
-        .unwrap();
-    let own = status_of(&service, OTHER);
-    assert_eq!(
-        (&own["attached"], &own["renamed_to"]),
-        (&false.into(), &"renamed".into())
-    );
-    assert!(!passes(&lab, OTHER, "renamed", BANNED));
-    // A new one of the name gets the program, and the renamed one loses it.
-    let far = lab.far.name();
-    lab.near
-        .ip(&[
-            "link", "add", OTHER, "type", "veth", "peer", "name", "rl2", "netns", far,
-        ])
-        .unwrap();
-    lab.near.ip(&["link", "set", OTHER, "up"]).unwrap();
-    lab.far.ip(&["link", "set", "rl2", "up"]).unwrap();
-    service.wait_until("attached", || is_attached(&service, OTHER));
-    assert!(!passes(&lab, "rl2", OTHER, BANNED));
-    service.wait_until("let go", || passes(&lab, OTHER, "renamed", BANNED));
-}
-
-#[test]
 fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
     require_root!();
     let lab = Lab::new().unwrap();
@@ -369,64 +339,6 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
     while let Some(frame) = receiver.next(LATE).unwrap() {
         assert_ne!(frame[26..30], BANNED.octets(), "a banned packet passed");
     }
-}
-
-#[test]
-fn a_port_that_somebody_holds_keeps_nothing_from_working_and_is_had_when_it_is_free() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    lab.near.ip(&["link", "set", "lo", "up"]).unwrap();
-    let holder = lab
-        .near
-        .enter(|| std::net::TcpListener::bind("127.0.0.1:9798").unwrap());
-    let service = Service::started(&lab, POLICY).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("failure of metrics"), "{status}");
-    drop(holder);
-    service.wait_until("metrics", || {
-        service
-            .get("/healthz", "text/plain")
-            .is_ok_and(|it| it.contains("ok"))
-    });
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(!status.contains("trouble"), "{status}");
-}
-
-#[test]
-fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::new(&lab, POLICY).unwrap();
-    let good = fs::read_to_string(service.config()).unwrap();
-    let wrong = good.replace("limits = []", "limits = [");
-    fs::write(service.config(), &wrong).unwrap();
-    assert!(
-        service.refusal().unwrap().contains("config.toml"),
-        "nothing was in force"
-    );
-    fs::write(service.config(), &good).unwrap();
-    service.start().unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-    service.stop("-TERM").unwrap();
-    fs::remove_dir_all(service.pins()).unwrap();
-    fs::write(service.config(), &wrong).unwrap();
-    service.start().unwrap();
-    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("failure of configuration"), "{status}");
-    assert!(service.log().contains("ERROR"), "{}", service.log());
-    let metrics = service.metrics().unwrap();
-    assert!(
-        metrics.contains("ratelimit_config_last_reload_successful 0"),
-        "{metrics}"
-    );
-    assert_eq!(service.rlctl(&["reload"]).unwrap().code, 1);
-    fs::write(service.config(), &good).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(!status.contains("trouble"), "{status}");
 }
 
 #[test]

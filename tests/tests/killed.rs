@@ -71,40 +71,6 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
 }
 
 #[test]
-fn a_ban_that_is_removed_from_the_kernel_is_back_within_a_second() {
-    require_root!();
-    require_command!("bpftool");
-    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
-    service.is_tampered_with = true;
-    service
-        .rlctl_ok(&["ban", "192.0.2.1", "192.0.2.2"])
-        .unwrap();
-    let entries = entries(&service);
-    let before = dump(&service);
-    assert_eq!(before.len(), 2);
-    let key = serde_json::from_str::<Vec<String>>(&before[0]["key"].to_string()).unwrap();
-    let mut arguments = vec!["map", "delete", "pinned"];
-    let map = map(&service, "LISTS_V4");
-    arguments.extend([map.as_str(), "key", "hex"]);
-    let key: Vec<&str> = key
-        .iter()
-        .map(|byte| byte.trim_start_matches("0x"))
-        .collect();
-    arguments.extend(key);
-    bpftool(&service, &arguments);
-    service.wait_for_log("repaired the kernel tables").unwrap();
-    assert_eq!(dump(&service), before);
-    let metrics = service.metrics().unwrap();
-    for line in [
-        &entries,
-        &entries.replace("intended", "enforced"),
-        "ratelimit_repaired_total{kind=\"entry\"} 1",
-    ] {
-        assert!(metrics.contains(line), "{line}: {metrics}");
-    }
-}
-
-#[test]
 fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
     require_root!();
     let (_lab, mut service) = Service::in_lab(TOML).unwrap();
@@ -270,14 +236,6 @@ fn generation(service: &Service) -> u64 {
 fn filter(service: &Service) -> Mapped {
     let map = MapData::from_pin(map(service, "FILTER_V4")).unwrap();
     Mapped::new(map.fd().as_fd(), STATE as usize + 1).unwrap()
-}
-
-/// Returns the metric of intended entries: bans, and protected addresses.
-fn entries(service: &Service) -> String {
-    let metrics = service.metrics().unwrap();
-    let mut lines = metrics.lines();
-    let line = lines.find(|line| line.starts_with("ratelimit_intended{kind=\"entry\"}"));
-    line.unwrap().to_owned()
 }
 
 fn bans(service: &Service) -> Vec<Ban> {

@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_common::{
     DropReason, Instant, ListEntry, PassReason, Policy, Settings, Unit, Verdict,
-    layout::NODE_POLICIES, list::lookup_cache::is_kept,
+    layout::NODE_POLICIES,
 };
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
@@ -45,20 +45,6 @@ fn an_answer_is_cached_until_the_generation_changes() {
         assert_eq!(judge(&mut program, source, 1), BANNED, "it is remembered");
         change_generation(&program, |generation| generation + 2);
         assert_eq!(judge(&mut program, source, 2), CONFORMING);
-    }
-}
-
-#[test]
-fn a_ban_is_in_force_at_once_though_the_entry_before_is_cached() {
-    require_root!();
-    let mut program = program();
-    for source in SOURCES {
-        for _ in 0..3 {
-            set(&mut program, source, ListEntry::default());
-            assert_eq!(judge(&mut program, source, 0), CONFORMING);
-            set(&mut program, source, ban());
-            assert_eq!(judge(&mut program, source, 0), BANNED);
-        }
     }
 }
 
@@ -100,18 +86,6 @@ fn the_policy_of_a_destination_is_cached_until_the_lists_change() {
 }
 
 #[test]
-fn a_ban_that_is_cached_ends_at_its_end() {
-    require_root!();
-    let mut program = program();
-    for source in SOURCES {
-        set(&mut program, source, ban());
-        assert_eq!(judge(&mut program, source, 0), BANNED);
-        assert_eq!(judge(&mut program, source, SECOND - 1), BANNED);
-        assert_eq!(judge(&mut program, source, SECOND), CONFORMING);
-    }
-}
-
-#[test]
 fn an_allow_that_is_cached_ends_at_its_end_and_the_ban_beneath_it_holds() {
     const TICK: u64 = 1 << 22;
     require_root!();
@@ -143,36 +117,6 @@ fn nothing_is_cached_while_a_list_changes() {
             assert_eq!(judge(&mut program, source, 0), verdict);
         }
         change_generation(&program, |generation| generation + 1);
-    }
-}
-
-#[test]
-fn an_answer_is_kept_at_an_eighth_of_all_times() {
-    const OTHER: u64 = 1 << 12;
-    require_root!();
-    let mut program = program();
-    assert!(is_kept(at(0)) && !is_kept(at(OTHER)));
-    for source in SOURCES {
-        set(&mut program, source, ban());
-        assert_eq!(judge(&mut program, source, OTHER), BANNED);
-        set_unnoticed(&mut program, source, ListEntry::default());
-        assert_eq!(judge(&mut program, source, OTHER), CONFORMING);
-    }
-}
-
-#[test]
-fn an_answer_is_for_one_address_alone() {
-    require_root!();
-    let mut program = program();
-    let neighbour = |host| IpAddr::V4(Ipv4Addr::new(203, 0, 113, host));
-    set(&mut program, SOURCES[0], ban());
-    for host in 0..=255 {
-        let source = neighbour(host);
-        for asked in [source, SOURCES[0], source] {
-            let is_banned = asked == SOURCES[0];
-            let expected = if is_banned { BANNED } else { CONFORMING };
-            assert_eq!(judge(&mut program, asked, 0), expected, "{asked}");
-        }
     }
 }
 

@@ -253,8 +253,6 @@ fn a_start_with_other_tables_and_without_the_pin_enforces_the_new_rules_and_keep
     // The next programs of the old rules and of the new ones, with tables that do not fit the
     // previous ones.
     for (tables, chain) in [
-        ("capacity = 4_096", &next),
-        ("store = \"compact\"", &next),
         ("store = \"compact\"\nipv4_prefix = 24", &next),
         ("ipv4_prefix = 28", &elsewhere),
     ] {

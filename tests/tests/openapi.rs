@@ -26,8 +26,7 @@ limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
 [detection]
 "#;
 
-/// schemathesis leaves the path out from which it has the description. The test of each answer asks
-/// for it.
+/// schemathesis leaves the path out from which it has the description.
 const DESCRIPTION: &str = "/v1/openapi.json";
 
 /// Answers without an end.
@@ -40,87 +39,6 @@ const EXAMPLES: &str = "3";
 /// No answer takes longer.
 const PATIENCE: [&str; 2] = ["--max-time", "10"];
 
-#[test]
-fn each_answer_is_as_it_is_described() {
-    require_root!();
-    require_command!("curl");
-    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
-    let api = Api::of(&service);
-    assert_eq!(api.ask("get", "/v1/openapi.json", None), api.document);
-    let ban = json!({ "prefixes": ["198.51.100.7"], "seconds": 60.5, "reason": "a test" });
-    let own = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
-    let limit = json!({ "prefix": "198.51.100.0/24", "limits": [{ "packets": 5, "per": "1s" }] });
-    for (method, path, body) in [
-        ("post", "/v1/bans", Some(ban)),
-        ("post", "/v1/bans", Some(own)),
-        (
-            "post",
-            "/v1/allows",
-            Some(json!({ "prefixes": ["192.0.2.0/24"] })),
-        ),
-        ("post", "/v1/limits", Some(limit)),
-        ("post", "/v1/bans", Some(json!({ "prefixes": ["nobody"] }))),
-        ("get", "/v1/status", None),
-        ("get", "/v1/bans", None),
-        ("get", "/v1/bans?origin=manual&ending_in_seconds=90", None),
-        ("get", "/v1/bans?until=late", None),
-        ("post", "/v1/diff", Some(json!({ "tried": null }))),
-        ("get", "/v1/allows", None),
-        ("get", "/v1/limits", None),
-        ("get", "/v1/lists", None),
-        ("get", "/v1/stats", None),
-        ("get", "/v1/history", None),
-        (
-            "get",
-            "/v1/history?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
-            None,
-        ),
-        ("get", "/v1/progress", None),
-        ("get", "/v1/protected", None),
-        ("get", "/v1/cluster", None),
-        ("get", "/v1/config", None),
-        ("get", "/v1/top?count=3", None),
-        ("get", "/v1/top?count=many", None),
-        ("get", "/v1/check/198.51.100.7", None),
-        (
-            "get",
-            "/v1/check/192.0.2.1?protocol=udp&destination_port=53",
-            None,
-        ),
-        ("get", "/v1/check/203.0.113.1?colour=red", None),
-        (
-            "post",
-            "/v1/pass-all",
-            Some(json!({ "on": true, "seconds": 5 })),
-        ),
-        (
-            "post",
-            "/v1/pass-all",
-            Some(json!({ "on": false, "seconds": null })),
-        ),
-        ("post", "/v1/confirm", None),
-        ("post", "/v1/reload", None),
-        (
-            "delete",
-            "/v1/bans",
-            Some(json!({ "prefixes": ["198.51.100.7"] })),
-        ),
-        (
-            "delete",
-            "/v1/allows",
-            Some(json!({ "prefixes": ["198.51.100.7"] })),
-        ),
-        (
-            "delete",
-            "/v1/bans/matching",
-            Some(json!({ "filter": { "origin": "manual" } })),
-        ),
-        ("post", "/v1/detach", None),
-    ] {
-        api.ask(method, path, body);
-    }
-}
-
 /// Includes our errors, and those of the router and its extractors.
 #[test]
 fn each_error_is_a_problem_with_a_code() {
@@ -130,9 +48,13 @@ fn each_error_is_a_problem_with_a_code() {
     let api = Api::of(&service);
     let lists = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
     let seven = json!({ "prefixes": 7 });
+    let odd = json!({ "prefixes": ["192.0.2.1"], "until": 5 });
+    let host_bits = json!({ "prefixes": ["10.0.0.1/24"] });
     for (method, path, body, code, status) in [
         ("post", "/v1/bans", Some(lists), "protected", 409),
         ("post", "/v1/bans", Some(seven), "bad-request", 422),
+        ("post", "/v1/bans", Some(odd), "bad-request", 422),
+        ("post", "/v1/bans", Some(host_bits), "bad-request", 422),
         ("get", "/v1/bans?until=late", None, "bad-request", 400),
         ("get", "/v1/check/nobody", None, "bad-request", 400),
         ("get", "/v1/check/%ff", None, "bad-request", 400),
@@ -212,14 +134,12 @@ fn join(tcp: TcpStream, unix: UnixStream) -> io::Result<()> {
 
 struct Api {
     socket: PathBuf,
-    document: Value,
 }
 
 impl Api {
     fn of(service: &Service) -> Self {
         Self {
             socket: service.path("run/control.sock"),
-            document: openapi::document(),
         }
     }
 
@@ -238,32 +158,5 @@ impl Api {
         let output = String::from_utf8(curl.output().unwrap().stdout).unwrap();
         let (answer, ending) = output.rsplit_once('\n').unwrap();
         (answer.to_owned(), ending.to_owned())
-    }
-
-    /// The answer to a request, which fits its schema.
-    fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        let (answer, ending) = self.send(method, path, body);
-        let (status, media) = ending.split_once(' ').unwrap();
-        let described = path.split('?').next().unwrap();
-        let described = match described.strip_prefix("/v1/check/") {
-            Some(_) => "/v1/check/{address}",
-            None => described,
-        };
-        let responses = &self.document["paths"][described][method]["responses"];
-        let response = responses.get(status).unwrap_or(&responses["default"]);
-        let schema = &response["content"][media]["schema"];
-        assert!(
-            schema.is_object(),
-            "{method} {path}: {ending} is not described: {answer}"
-        );
-        let schema = json!({ "allOf": [schema], "components": self.document["components"] });
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&answer)
-            .map(|error| format!("{} {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{method} {path}: {errors:?} in {answer}");
-        answer
     }
 }

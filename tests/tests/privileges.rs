@@ -201,28 +201,6 @@ fn what_it_makes_is_for_its_user_and_pins_for_the_loader_alone() {
 }
 
 #[test]
-fn files_only_root_may_read_are_not_read() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::new(&lab, TOML).unwrap();
-    fs::set_permissions(service.config(), fs::Permissions::from_mode(0o600)).unwrap();
-    let said = service.refusal().unwrap();
-    assert!(said.contains("ermission denied"), "{said}");
-    assert!(!is_attached(&lab));
-}
-
-#[test]
-fn foreign_pins_are_refused() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::new(&lab, TOML).unwrap();
-    fs::create_dir(service.pins()).unwrap();
-    chown(service.pins(), Some(NOBODY), Some(NOBODY)).unwrap();
-    let said = service.refusal().unwrap();
-    assert!(said.contains("belongs to uid 65534"), "{said}");
-}
-
-#[test]
 fn the_unit_is_exposed_as_little_as_it_says() {
     require_command!("systemd-analyze");
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/ratelimitd.service");

@@ -1,16 +1,8 @@
 //! A new configuration applies whole, or not at all.
 
-use std::{
-    fs,
-    net::Ipv4Addr,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{fs, net::Ipv4Addr};
 
-use ratelimit_tests::{
-    Lab, attached::Attached, lab::Sender, packet::datagram, require_root, service::Service,
-};
+use ratelimit_tests::{attached::Attached, packet::datagram, require_root, service::Service};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\n\
@@ -20,22 +12,6 @@ const NEW: &str = "[policy.default]\n\
                    limits = [{ packets = 5, per = \"1m\" }]\n\
                    [allow]\n\
                    sources = [\"198.51.100.1\"]\n";
-
-#[test]
-fn a_reload_says_what_it_changed() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(OLD).unwrap();
-    let said = service.reload(NEW).unwrap();
-    for change in [
-        "100 packets per 1s -> 200 packets per 1s",
-        "policy partner: added",
-        "allow list: +1 -0",
-    ] {
-        assert!(said.contains(change), "{said}");
-    }
-    check(&service, "192.0.2.7", "5 packets per 1m");
-    check(&service, "8.8.8.8", "200 packets per 1s");
-}
 
 #[test]
 fn a_limit_of_bytes_that_slows_tcp_down_is_warned_of_and_its_default_takes_its_place() {
@@ -76,43 +52,6 @@ fn a_limit_of_bytes_that_slows_tcp_down_is_warned_of_and_its_default_takes_its_p
         "{said}"
     );
     assert!(!said.contains("warning"), "{said}");
-}
-
-#[test]
-fn a_reload_says_what_becomes_of_the_state() {
-    let to = |limit: &str| format!("[policy.default]\nlimits = [{{ {limit} }}]\n");
-    require_root!();
-    let (_lab, service) = Service::in_lab(&to(r#"packets = 600, per = "1s""#)).unwrap();
-    for (limit, expected) in [
-        (
-            r#"packets = 700, per = "1s""#,
-            "policy default: 600 packets per 1s -> 700 packets per 1s; usage of its sources is \
-             kept",
-        ),
-        (
-            r#"packets = 700, per = "1s", algorithm = "sliding-window""#,
-            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); usage of \
-             its sources is reset",
-        ),
-        (
-            r#"packets = 700, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s \
-             (token-bucket, burst 700); usage of its sources is reset",
-        ),
-        (
-            r#"packets = 700, per = "1s", algorithm = "token-bucket", burst = 900"#,
-            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s \
-             (token-bucket, burst 900); usage of its sources is kept",
-        ),
-        (
-            r#"packets = 300, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s \
-             (token-bucket, burst 300); usage of its sources is kept",
-        ),
-    ] {
-        let said = service.reload(&to(limit)).unwrap();
-        assert!(said.contains(expected), "{said}");
-    }
 }
 
 /// With another table of `compact`, the state of all limits is reset.
@@ -273,94 +212,9 @@ fn settings_that_need_a_restart_are_named_and_nothing_is_applied() {
     check(&service, "192.0.2.7", "100 packets per 1s");
 }
 
-#[test]
-fn a_file_that_is_gone_is_named() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(OLD).unwrap();
-    fs::remove_file(service.config()).unwrap();
-    let said = service.rlctl(&["reload"]).unwrap();
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stderr.contains("config.toml"), "{said:?}");
-}
-
 fn check(service: &Service, address: &str, limit: &str) {
     let said = service.rlctl_ok(&["check", address]).unwrap();
     assert!(said.contains(limit), "{address}: {said}");
-}
-
-/// Two configurations, and the verdict that neither of them has for the packets of a flood.
-struct Pair {
-    configurations: [String; 2],
-    never: &'static str,
-}
-
-/// The third reload is one in which the daemon is killed.
-#[test]
-fn a_packet_of_a_flood_fits_the_old_or_the_new_configuration() {
-    require_root!();
-    check_pair(&dropped_by_a_limit_or_by_a_class(), 3);
-}
-
-/// Sources of the flood.
-const SOURCES: u32 = 64;
-
-/// Reloads, and kills the daemon in the middle of every third reload.
-fn check_pair(pair: &Pair, reloads: u64) {
-    let (lab, mut service) = Service::in_lab(&pair.configurations[0]).unwrap();
-    let stop = AtomicBool::new(false);
-    let (before, after) = thread::scope(|scope| {
-        let flood = scope.spawn(|| flood(&lab, &stop));
-        let _stop = Stop(&stop);
-        // The first packets of each source are within the limits.
-        thread::sleep(Duration::from_millis(500));
-        let before = service.metrics().unwrap();
-        for round in 1..=reloads {
-            let next = &pair.configurations[usize::from(round % 2 == 1)];
-            service.configure(next).unwrap();
-            if round % 3 == 0 {
-                thread::scope(|scope| {
-                    let reload = scope.spawn(|| service.rlctl(&["reload"]));
-                    thread::sleep(Duration::from_millis(10 + 17 * round));
-                    service.signal("-KILL").unwrap();
-                    let _ = reload.join();
-                });
-                thread::sleep(Duration::from_millis(200));
-                service.stop("-KILL").unwrap();
-                service.start().unwrap();
-            } else {
-                service.rlctl_ok(&["reload"]).unwrap();
-            }
-        }
-        let after = service.metrics().unwrap();
-        assert!(!flood.is_finished(), "traffic flowed all the time");
-        (before, after)
-    });
-    let packets = |text: &str, verdict: &str| -> u64 {
-        let lines = text.lines().filter(|line| {
-            line.starts_with("ratelimit_packets_total")
-                && line.contains("ipv4")
-                && line.contains(verdict)
-        });
-        lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
-            .sum()
-    };
-    let all = packets(&after, "") - packets(&before, "");
-    let wrong = packets(&after, pair.never) - packets(&before, pair.never);
-    assert!(all > 10_000, "{all} packets are too few to tell");
-    assert_eq!(wrong, 0, "of {all} packets {}", pair.never);
-}
-
-/// One drops by a limit, the other by a class, for which the program is replaced.
-fn dropped_by_a_limit_or_by_a_class() -> Pair {
-    let limit = "{ bytes = 1, per = \"1h\", algorithm = \"fixed-window\" }";
-    Pair {
-        configurations: [
-            format!("[policy.default]\nlimits = [{limit}]\n"),
-            format!("{MANY_FEATURES}[class.udp]\naction = \"drop\"\n"),
-        ],
-        never: "\"pass\"",
-    }
 }
 
 const FEW_FEATURES: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
@@ -403,28 +257,4 @@ fn a_reload_replaces_the_program_by_one_with_the_features_in_use() {
         Attached::of(&service).unwrap().passed(&frame, 9).unwrap(),
         0
     );
-}
-
-fn source(host: u32) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + host)
-}
-
-fn flood(lab: &Lab, stop: &AtomicBool) {
-    let sender = Sender::new(&lab.far).unwrap();
-    let frames: Vec<Vec<u8>> = (0..SOURCES).map(|host| datagram(source(host))).collect();
-    while !stop.load(Relaxed) {
-        for frame in &frames {
-            sender.send(frame).unwrap();
-        }
-        thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Ends the traffic, also when an assertion fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }

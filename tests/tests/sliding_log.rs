@@ -1,17 +1,12 @@
 //! Limits that keep the time of every packet: exact in any window, and no memory where there are
 //! none.
 
-use std::{
-    net::{Ipv4Addr, Ipv6Addr},
-    thread,
-    time::Duration,
-};
+use std::{net::Ipv4Addr, thread, time::Duration};
 
 use ratelimit_common::Instant;
 use ratelimit_core::api::{Check, MapStatus, Status};
 use ratelimit_daemon::clock;
 use ratelimit_tests::{
-    Frame, Lab,
     attached::{self, Attached},
     cpu,
     packet::datagram,
@@ -76,33 +71,6 @@ fn on_two_cpus_exactly_the_amount_passes_in_any_window() {
     }
 }
 
-#[test]
-fn a_restart_and_a_crash_keep_logs() {
-    require_root!();
-    let (_lab, mut service) = Service::in_lab(&policy(&[&log(5, "10m")], 64)).unwrap();
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 3).unwrap(),
-        3
-    );
-    service.stop("-TERM").unwrap();
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 1).unwrap(),
-        1
-    );
-    service.start().unwrap();
-    service.stop("-KILL").unwrap();
-    service.start().unwrap();
-    let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&ipv4(1), 5).unwrap(), 1);
-    assert_eq!(program.passed(&ipv4(2), 9).unwrap(), 5);
-    let check = check(&service, "198.51.100.1");
-    assert_eq!((check.action.as_str(), check.limits[0].used), ("drop", 5));
-    assert!(
-        (500.0..600.0).contains(&check.limits[0].room_in_seconds),
-        "{check:?}"
-    );
-}
-
 /// The log becomes longer by a reload, by a start with another file after a kill, or because only
 /// another policy gets a longer one.
 #[test]
@@ -138,40 +106,6 @@ fn a_longer_log_finds_what_was_logged() {
             "{store}"
         );
     }
-}
-
-#[test]
-fn a_limit_beside_it_is_charged_only_with_it() {
-    const OTHER: &str = "{ packets = 3, per = \"10m\" }";
-    require_root!();
-    let lab = Lab::new().unwrap();
-    for (limits, used) in [
-        (
-            [log(3, "10m"), "{ packets = 5, per = \"10m\" }".to_owned()],
-            [3, 3],
-        ),
-        ([OTHER.to_owned(), log(5, "10m")], [3, 3]),
-        ([log(9, "10m"), log(2, "10m")], [2, 2]),
-    ] {
-        let limits = limits.each_ref().map(String::as_str);
-        let service = Service::started(&lab, &policy(&limits, 64)).unwrap();
-        let program = Attached::of(&service).unwrap();
-        assert_eq!(program.passed(&ipv4(1), 10).unwrap() as u64, used[0]);
-        let states = check(&service, "198.51.100.1").limits;
-        let found: Vec<u64> = states.iter().map(|state| state.used).collect();
-        assert_eq!(found, used, "{limits:?}");
-    }
-}
-
-#[test]
-fn the_addresses_of_an_ipv6_source_share_a_log() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(&policy(&[&log(4, "10m")], 64)).unwrap();
-    let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&ipv6("2001:db8::1"), 3).unwrap(), 3);
-    assert_eq!(program.passed(&ipv6("2001:db8::2"), 3).unwrap(), 1);
-    assert_eq!(program.passed(&ipv6("2001:db8:0:1::1"), 9).unwrap(), 4);
-    assert_eq!(check(&service, "2001:db8::3").limits[0].used, 4);
 }
 
 #[test]
@@ -217,55 +151,6 @@ fn without_a_log_its_map_is_one_entry_of_one_word() {
     assert!(logs.memory_bytes >= 4096 * 8 * 101, "{logs:?}");
 }
 
-#[test]
-fn a_longer_runtime_log_is_refused_and_one_of_the_configuration_is_taken_by_a_reload() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let none = policy(&["{ packets = 9, per = \"1m\" }"], 64);
-    let service = Service::started(&lab, &none).unwrap();
-    let runtime = |packets| {
-        let limit = [
-            "--packets",
-            packets,
-            "--per",
-            "10m",
-            "--algorithm",
-            "sliding-log",
-        ];
-        let said =
-            service.rlctl(&[&["limit", "set", "--prefix", "198.51.100.0/24"], &limit[..]].concat());
-        said.unwrap()
-    };
-    let said = runtime("5");
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(
-        said.stderr
-            .contains("a sliding-log of 5 packets is too long")
-            && said.stderr.contains("rlctl reload"),
-        "{said:?}"
-    );
-
-    service.reload(&policy(&[&log(5, "10m")], 64)).unwrap();
-    assert_eq!(
-        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
-        5
-    );
-}
-
-#[test]
-fn logs_for_which_there_is_no_memory_are_refused_with_what_would_fit() {
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::new(&lab, &policy(&[&log(1024, "1m")], 1 << 24)).unwrap();
-    let said = service.refusal().unwrap();
-    for part in [
-        "16777216 sliding logs of 1024 packets take 131200 MiB",
-        "write [source] sliding_logs =",
-    ] {
-        assert!(said.contains(part), "{said}");
-    }
-}
-
 /// A packet, and the times between which it was judged.
 struct Packet {
     before: Instant,
@@ -296,9 +181,4 @@ fn status(service: &Service, map: &str) -> MapStatus {
 fn ipv4(source: u8) -> Vec<u8> {
     let source = Ipv4Addr::new(198, 51, 100, source);
     datagram(source)
-}
-
-fn ipv6(source: &str) -> Vec<u8> {
-    let source: Ipv6Addr = source.parse().unwrap();
-    Frame::ethernet().ipv6(source).udp(53).build()
 }

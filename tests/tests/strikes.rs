@@ -29,88 +29,6 @@ const START: u64 = 1 << 40;
 /// Strikes within a second that ban for a minute.
 const AFTER: u32 = 3;
 
-#[test]
-fn the_last_strike_bans_from_the_next_packet_on_until_the_ban_ends() {
-    require_root!();
-    let frame = ipv4(SOURCE);
-    check(|judge| {
-        let verdicts = [CONFORMING, LIMITED, LIMITED, LIMITED, BANNED, BANNED];
-        for verdict in verdicts {
-            assert_eq!(judge.judge(&frame, at(0)), verdict, "{}", judge.name());
-        }
-        assert_eq!(judge.judge(&frame, at(60 * SECOND - 1)), BANNED);
-        // Strikes count anew. The limit is one packet in two minutes.
-        for verdict in [LIMITED, LIMITED, LIMITED, BANNED] {
-            let found = judge.judge(&frame, at(60 * SECOND));
-            assert_eq!(found, verdict, "{}", judge.name());
-        }
-    });
-}
-
-#[test]
-fn strikes_of_another_window_do_not_count() {
-    require_root!();
-    let frame = ipv4(SOURCE);
-    check(|judge| {
-        assert_eq!(judge.judge(&frame, at(0)), CONFORMING);
-        for window in 0..10 {
-            for strike in 0..2 {
-                let now = at(window * 1_001_000_000 + strike);
-                assert_eq!(judge.judge(&frame, now), LIMITED, "{}", judge.name());
-            }
-        }
-    });
-}
-
-#[test]
-fn the_whole_ipv6_network_is_banned_and_no_other() {
-    require_root!();
-    let frame = |network, host| ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host));
-    check(|judge| {
-        let verdicts = [CONFORMING, LIMITED, LIMITED, LIMITED, BANNED];
-        for (host, verdict) in (0..).zip(verdicts) {
-            assert_eq!(judge.judge(&frame(7, host), at(0)), verdict);
-        }
-        assert_eq!(judge.judge(&frame(7, 99), at(1)), BANNED);
-        assert_eq!(judge.judge(&frame(8, 1), at(1)), CONFORMING);
-    });
-}
-
-#[test]
-fn a_source_without_a_connection_stays_limited_and_is_counted() {
-    require_root!();
-    let mut program = program(&Constants::default(), &scene(rule(), 1000));
-    let verdicts = judge_often(&mut program, &ipv4(SOURCE), 10);
-    assert_eq!(verdicts[1..], [LIMITED; 9]);
-    let tcp = Frame::ethernet().ipv4(SOURCE).tcp(80, 2).pad_to(60).build();
-    judge_often(&mut program, &tcp, 3);
-    assert_eq!(tally(&program), [0, 4, 0, 0]);
-    assert_eq!(program.ipv4.bans().unwrap(), []);
-}
-
-#[test]
-fn no_more_than_so_many_are_banned_in_a_minute() {
-    require_root!();
-    let mut program = program(
-        &Constants::default(),
-        &scene(rule().including_forgeable(), 5),
-    );
-    let flood = |program: &mut Program, hosts: std::ops::Range<u8>, now| {
-        for host in hosts {
-            for _ in 0..=AFTER {
-                program.judge_at(&ipv4(Ipv4Addr::new(203, 0, 113, host)), now);
-            }
-        }
-    };
-    flood(&mut program, 0..8, at(0));
-    assert_eq!(tally(&program), [5, 0, 3, 0]);
-    assert_eq!(program.ipv4.bans().unwrap().len(), 5);
-    flood(&mut program, 8..9, at(60 * SECOND - 1));
-    assert_eq!(tally(&program), [5, 0, 4, 0]);
-    flood(&mut program, 9..11, at(62_300_000_000));
-    assert_eq!(tally(&program), [7, 0, 4, 0]);
-}
-
 /// Floods at any times: the kernel and the host ban alike, and no minute has more bans than there
 /// may be.
 #[test]
@@ -188,23 +106,6 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
             "{by_daemon} and {by_policy}"
         );
     }
-}
-
-#[test]
-fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
-    require_root!();
-    let mut program = program(
-        &Constants::default(),
-        &scene(rule().including_forgeable(), 3),
-    );
-    let budget = forgeable(3);
-    assert!(program.take_ban(budget, Evidence::Forgeable, at(0)));
-    for host in 0..4 {
-        judge_often(&mut program, &ipv4(Ipv4Addr::new(203, 0, 113, host)), 5);
-    }
-    assert_eq!(tally(&program), [2, 0, 2, 0]);
-    assert!(!program.take_ban(budget, Evidence::Forgeable, at(60 * SECOND)));
-    assert!(program.take_ban(budget, Evidence::Forgeable, at(63 * SECOND)));
 }
 
 #[test]
@@ -300,26 +201,6 @@ fn two_cpus_ban_with_exactly_every_last_strike() {
 }
 
 #[test]
-fn refusals_that_lead_to_no_ban_are_counted_exactly_on_two_cpus_and_are_no_strikes() {
-    const PACKETS: u32 = 500_000;
-    require_root!();
-    require_cpus!(2);
-    let mut scene = scene(rule(), 1000);
-    scene.policies = vec![without_ban()];
-    let program = program(&Constants::default(), &scene);
-    for frame in [ipv4(SOURCE), ipv6(Ipv6Addr::LOCALHOST)] {
-        cpu::on_two(|_| program.run_often(&frame, PACKETS).unwrap());
-    }
-    let expected = u64::from(2 * PACKETS) - 1;
-    let refusals = program.ipv4.refusals_of(&SOURCE.into()).unwrap();
-    assert_eq!((refusals.packets, refusals.last_ns), (expected, START));
-    let network = Ipv6::from(Ipv6Addr::UNSPECIFIED);
-    let of_network = program.ipv6.refusals_of(&network).unwrap();
-    assert_eq!(of_network, refusals);
-    assert_eq!(program.ipv4.strikes().unwrap(), []);
-}
-
-#[test]
 fn of_more_sources_than_a_set_has_room_for_those_are_reported_that_were_refused_last() {
     require_root!();
     let mut scene = scene(rule(), 1000);
@@ -358,13 +239,6 @@ fn of_more_sources_than_a_set_has_room_for_those_are_reported_that_were_refused_
 fn without_ban() -> Policy {
     let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
     Policy::new(&limits, 77, false).unwrap()
-}
-
-/// Runs the same on the kernel and on the host.
-fn check(play: impl Fn(&mut dyn Judge)) {
-    let scene = scene(rule().including_forgeable(), 1000);
-    play(&mut program(&Constants::default(), &scene));
-    play(&mut scene.in_memory(&Constants::default()));
 }
 
 /// A source may send a packet in two minutes, and is banned by this rule.

@@ -108,30 +108,6 @@ fn a_difference_is_shown_and_nothing_changes() {
 }
 
 #[test]
-fn events_of_a_time_are_reported_and_a_program_hears_of_each() {
-    require_root!();
-    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
-    assert!(
-        service
-            .rlctl_ok(&words("events --since 10m"))
-            .unwrap()
-            .contains("203.0.113.7")
-    );
-    assert_eq!(service.rlctl_ok(&words("events --since 0s")).unwrap(), "");
-    let (program, heard) = (service.path("hook"), service.path("heard"));
-    let script = format!("#!/bin/sh\ncat >> {}\n", heard.display());
-    executable::script(&program, &script).unwrap();
-    let program = program.display().to_string();
-    service
-        .rlctl_ok(&["events", "--kind", "bans", "--run", &program])
-        .unwrap();
-    let heard = fs::read_to_string(heard).unwrap();
-    let event: Event = serde_json::from_str(heard.trim_end()).unwrap();
-    assert!(event.what.is_ban(), "{heard}");
-}
-
-#[test]
 fn shells_complete_at_the_first_tab() {
     require_root!();
     require_command!("fish");

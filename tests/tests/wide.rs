@@ -56,33 +56,6 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
 }
 
 #[test]
-fn the_node_admits_its_limit_less_what_its_cpus_keep_and_never_more() {
-    const AMOUNT: u64 = 12_800;
-    require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(
-        &lab,
-        &format!(
-            "[policy.default]\n\
-             limits = []\n\
-             [node]\n\
-             limits = [{{ packets = {AMOUNT}, per = \"1h\" }}]\n"
-        ),
-    )
-    .unwrap();
-    thread::scope(|scope| {
-        for half in 0..2 {
-            let lab = &lab;
-            scope.spawn(move || send(lab, &datagram(source(half)), AMOUNT));
-        }
-    });
-    let counted = counted_of(&service, 2 * AMOUNT);
-    assert!(counted.passed <= AMOUNT, "{counted:?}");
-    assert!(counted.passed >= AMOUNT - AMOUNT / 128, "{counted:?}");
-    assert_eq!(counted.node_limited, 2 * AMOUNT - counted.passed);
-}
-
-#[test]
 fn a_reload_under_traffic_keeps_what_stays() {
     // The class of the packets that are sent has another name, and the policy another second limit:
     // it gets another place.

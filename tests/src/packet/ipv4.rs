@@ -18,11 +18,6 @@ pub struct Ipv4Options {
 impl Ipv4Options {
     const MORE_FRAGMENTS: u16 = 0x2000;
 
-    /// The first fragment of a packet.
-    pub fn first_fragment() -> Self {
-        Self::fragment(0, true)
-    }
-
     /// A fragment `offset` units of 8 bytes into its packet.
     pub fn fragment(offset: u16, more: bool) -> Self {
         Self {

@@ -8,52 +8,6 @@ use ratelimit_tests::{require_root, service::Service, wait_until};
 use super::*;
 
 #[test]
-fn who_is_verified_is_challenged_again_when_that_ends() {
-    require_root!();
-    let lab = lab();
-    let toml = format!("{ALWAYS}for = \"3s\"\n{GENERIC}");
-    let service = Service::started(&lab, &toml).unwrap();
-    let _server = Server::new(&lab, NEAR[0]);
-    let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
-    for verified in 1..=2 {
-        wait_until("the end", || check().contains("not verified"));
-        connect(&lab, NEAR[0]);
-        connect(&lab, NEAR[0]);
-        assert_eq!(service.packets("pass", "verified").unwrap(), verified);
-    }
-}
-
-#[test]
-fn the_answers_of_rlctl_say_who_is_challenged() {
-    require_root!();
-    let lab = lab();
-    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
-    let _server = Server::new(&lab, NEAR[0]);
-    let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
-    assert!(
-        check().contains("not verified: SYNs are challenged"),
-        "{}",
-        check()
-    );
-    connect(&lab, NEAR[0]);
-    assert!(
-        check().contains("verified: SYNs are not challenged until"),
-        "{}",
-        check()
-    );
-    let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(
-        status.contains("TCP clients: always challenged by rst; verified for 10m"),
-        "{status}"
-    );
-    let metrics = service.metrics().unwrap();
-    assert!(
-        metrics.contains("\nratelimit_challenge_on 1\n"),
-        "{metrics}"
-    );
-}
-
-#[test]
 fn no_source_is_challenged_before_too_many_ask_and_it_says_since_when() {
     require_root!();
     let lab = lab();

@@ -37,19 +37,6 @@ fn a_source_that_is_out_of_the_table_is_challenged_again_within_a_second() {
 }
 
 #[test]
-fn a_source_that_is_known_is_so_until_its_end_and_longer_where_it_is_verified_again() {
-    require_root!();
-    let mut program = program();
-    verify(&mut program, Some(SECOND / 2));
-    assert_eq!(judge(&mut program, 0), CONFORMING);
-    assert_eq!(judge(&mut program, SECOND / 2 - 1), CONFORMING);
-    assert_eq!(judge(&mut program, SECOND / 2), CHALLENGED);
-    verify(&mut program, Some(SECOND));
-    assert_eq!(judge(&mut program, SECOND / 2), CONFORMING);
-    assert_eq!(judge(&mut program, SECOND), CHALLENGED);
-}
-
-#[test]
 fn a_query_of_such_a_source_is_challenged_again_within_a_second_whichever_ports_serve_dns() {
     require_root!();
     for other in [0, 5353] {
@@ -82,42 +69,6 @@ fn what_was_drawn_by_other_rules_is_not_passed() {
     let settings = SETTINGS.in_generation(Generation::Second);
     program.set_settings(settings).unwrap();
     assert_eq!(judge(&mut program, 0), CHALLENGED);
-}
-
-#[test]
-fn what_was_drawn_of_queries_by_other_rules_is_not_passed() {
-    require_root!();
-    let many = When::Over(NonZeroU32::new(100_000).unwrap());
-    let of = |when| {
-        let rules = rules(When::Never).asking_queries(when, [53, 0, 0, 0, 0, 0, 0, 0], 1);
-        rules.unwrap()
-    };
-    let mut program = challenging(&of(many));
-    let query = Frame::ethernet().ipv4(SOURCE).datagram(53, QUERY).build();
-    let judge = |program: &mut Pooled| Judge::judge(&mut **program, &query, at(0));
-    for _ in 0..3 {
-        assert_eq!(judge(&mut program), CONFORMING);
-    }
-    let always = of(When::Always);
-    program.set_challenge(always).unwrap();
-    let settings = SETTINGS.in_generation(Generation::Second);
-    program
-        .set_settings(always.with_challenge_flags(settings))
-        .unwrap();
-    assert_eq!(judge(&mut program), CHALLENGED);
-}
-
-#[test]
-fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
-    require_root!();
-    let many = When::Over(NonZeroU32::new(100_000).unwrap());
-    let ports = [PORT, 0, 0, 0, 0, 0, 0, 0];
-    let rules = rules(many).asking_queries(When::Always, ports, 1);
-    let mut program = challenging(&rules.unwrap());
-    for _ in 0..3 {
-        let others = judge_at(&mut program, PORT + 1, 0);
-        assert_eq!((others, judge(&mut program, 0)), (CONFORMING, CHALLENGED));
-    }
 }
 
 #[test]

@@ -124,17 +124,6 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
 }
 
 #[test]
-fn a_dry_run_answers_nothing() {
-    require_root!();
-    let lab = lab();
-    let service = Service::started(&lab, &format!("observe = true\n{}", generic(ALWAYS))).unwrap();
-    let _server = Server::new(&lab, NEAR[0]);
-    connect(&lab, NEAR[0]);
-    assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
-    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
-}
-
-#[test]
 fn if_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
     require_root!();
     let lab = lab();
