@@ -47,6 +47,9 @@ where
         }
         return;
     }
+    if tables.is_spared(source) {
+        return;
+    }
     let evidence = if is_connected {
         Evidence::Established
     } else {
@@ -84,6 +87,16 @@ pub struct PolicyBan {
 const _: () = assert!(size_of::<PolicyBan>() == 32);
 
 impl PolicyBan {
+    /// In the place of a ban, marks a source that policies do not ban.
+    pub const SPARED: Self = Self {
+        until_ns: 0,
+        at_ns: 0,
+        scope: 0,
+        strikes: 0,
+        limit: 0,
+        reserved: 0,
+    };
+
     /// The ban by `rule`, that of `policy`, with a strike.
     #[inline(always)]
     #[expect(
@@ -99,6 +112,12 @@ impl PolicyBan {
             limit: strike.limit.into(),
             reserved: 0,
         }
+    }
+
+    /// Whether it marks a [spared](Self::SPARED) source.
+    #[inline(always)]
+    pub const fn is_spared(&self) -> bool {
+        self.until_ns == 0
     }
 
     /// Whether the source is banned at `now`.

@@ -187,6 +187,12 @@ pub trait FamilyTables<A: Address>: Tables {
         false
     }
 
+    /// Whether policies do not ban the source, because it contains a protected address.
+    #[inline(always)]
+    fn is_spared(&self, _source: &A) -> bool {
+        false
+    }
+
     /// Bans a source; `false` when there is no room.
     fn ban(&self, source: &A, ban: PolicyBan) -> bool;
 

@@ -439,6 +439,11 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         is_unproved(source, frame, link_layer, upper, classes, strike.at, self)
     }
 
+    fn is_spared(&self, source: &A) -> bool {
+        let ban = self.policy_ban(source);
+        ban.is_some_and(|ban| ban.is_spared())
+    }
+
     fn ban(&self, source: &A, ban: PolicyBan) -> bool {
         A::family(self.tables).set_policy_ban(*source, Some(ban));
         self.tables.banned.set(Some((source.to_std(), ban)));

@@ -29,6 +29,13 @@ pub fn find<A: FamilyMaps>(source: &A) -> Option<PolicyBan> {
     unsafe { A::POLICY_BANS.get(source) }.copied()
 }
 
+/// Whether user space marked the source. It sets no bit in the filter for that.
+#[inline(always)]
+pub fn is_spared<A: FamilyMaps>(source: &A) -> bool {
+    // SAFETY: as above.
+    unsafe { A::POLICY_BANS.get(source) }.is_some_and(PolicyBan::is_spared)
+}
+
 /// Bans a source, and notifies user space. `false` if there is no room.
 #[inline(always)]
 pub fn ban<A: FamilyMaps>(source: &A, ban: &PolicyBan, interface: u32) -> bool {

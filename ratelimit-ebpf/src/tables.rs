@@ -320,6 +320,11 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
+    fn is_spared(&self, source: &A) -> bool {
+        policy_ban::is_spared(&*subprogram::on_stack(source))
+    }
+
+    #[inline(always)]
     fn ban(&self, source: &A, ban: PolicyBan) -> bool {
         // Here and not before the socket was looked up: that takes the stack.
         let source = subprogram::on_stack(source);

@@ -13,12 +13,15 @@ use ratelimit_tests::{
     packet::datagram,
     require_root,
     service::Service,
+    wait_until,
 };
 
 const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// Packets that pass, and strikes that ban.
 const LIMIT: u32 = 2;
 const AFTER: u32 = 5;
+/// The bans that policies made.
+const BANNED: &str = "ratelimit_policy_bans_total{result=\"banned\"}";
 const TOML: &str = "
 [policy.default]
 limits = [{ packets = 2, per = \"10m\" }]
@@ -91,21 +94,43 @@ fn bans_of_which_no_event_came_are_found() {
     service.signal("-CONT").unwrap();
     let found = wait_for_bans(&service, SOURCES as usize);
     assert_eq!(found.len(), SOURCES as usize);
-    let metrics = service.metrics().unwrap();
-    let value = |name: &str| -> u64 {
-        let line = metrics.lines().find(|line| line.starts_with(name));
-        let value = line.and_then(|line| line.rsplit(' ').next());
-        value
-            .unwrap_or_else(|| panic!("{name} in {metrics}"))
-            .parse()
-            .unwrap()
-    };
+    let value = |name| metric(&service, name);
     assert!(value("ratelimit_policy_ban_events_lost_total") > 0);
     assert_eq!(value("ratelimit_automatic_bans "), u64::from(SOURCES));
     let by_policy = "ratelimit_policy_bans_made_total{policy=\"default\"}";
     assert_eq!(value(by_policy), u64::from(SOURCES));
-    let banned = "ratelimit_policy_bans_total{result=\"banned\"}";
-    assert_eq!(value(banned), u64::from(SOURCES));
+    assert_eq!(value(BANNED), u64::from(SOURCES));
+}
+
+#[test]
+fn a_source_with_a_protected_address_takes_one_ban_from_the_budget() {
+    require_root!();
+    let shared = "[source]\nipv4_prefix = 24\n[protected]\nsources = [\"203.0.113.1\"]\n";
+    let (_lab, service) = Service::in_lab(&format!("{TOML}{shared}")).unwrap();
+    let program = Attached::of(&service).unwrap().now().unwrap();
+    flood(&program, SOURCE);
+    wait_until("the ban is lifted", || service.log().contains("lifted"));
+    for _ in 0..3 {
+        flood(&program, SOURCE);
+    }
+    assert_eq!((metric(&service, BANNED), bans(&service)), (1, vec![]));
+    // Without the protection it is banned.
+    let toml = format!("{TOML}[source]\nipv4_prefix = 24\n");
+    service.reload(&toml).unwrap();
+    wait_until("the source is banned", || {
+        flood(&program, SOURCE);
+        !bans(&service).is_empty()
+    });
+}
+
+fn metric(service: &Service, name: &str) -> u64 {
+    let metrics = service.metrics().unwrap();
+    let line = metrics.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value
+        .unwrap_or_else(|| panic!("{name} in {metrics}"))
+        .parse()
+        .unwrap()
 }
 
 /// Sends what passes, what makes the strikes, and one more, which is dropped.

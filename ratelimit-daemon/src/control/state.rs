@@ -557,15 +557,18 @@ impl State {
         self.protection.report(&self.compiled.rules);
     }
 
-    /// Removes adopted bans from the program's own map.
+    /// Removes adopted bans from the program's own map, and marks the sources that are `spared`.
     pub(super) fn forget_policy_bans(
         &mut self,
         bans: &[(IpAddr, PolicyBan)],
+        spared: &[IpAddr],
     ) -> datapath::Result<()> {
         if bans.is_empty() {
             return Ok(());
         }
-        self.enforcer.datapath_mut().policy_bans.forget(bans)
+        let tables = &mut self.enforcer.datapath_mut().policy_bans;
+        tables.forget(bans)?;
+        tables.spare(spared)
     }
 
     fn forget_removed(&mut self, edits: &[Edit]) {

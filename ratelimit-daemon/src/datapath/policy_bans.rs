@@ -64,10 +64,10 @@ impl PolicyBanTables {
 
     /// Returns a policy's ban of a source that was not adopted yet.
     pub fn get(&self, source: IpAddr) -> Result<Option<PolicyBan>> {
-        self.bans.get(source)
+        Ok(self.bans.get(source)?.filter(|ban| !ban.is_spared()))
     }
 
-    /// Returns all bans that were not adopted yet.
+    /// Returns all bans that were not adopted yet, and the marks of spared sources.
     pub fn all(&self) -> Result<Vec<(IpAddr, PolicyBan)>> {
         let mut all = Vec::new();
         self.bans.for_each(|source, ban| all.push((source, ban)))?;
@@ -88,6 +88,17 @@ impl PolicyBanTables {
         }
         if taken.iter().any(|(source, _)| source.is_ipv6()) {
             clear_bits(&self.filters, &self.bans.v6)?;
+        }
+        Ok(())
+    }
+
+    /// Marks sources that the program is not to ban.
+    pub fn spare(&mut self, sources: &[IpAddr]) -> Result<()> {
+        for source in sources {
+            match *source {
+                IpAddr::V4(address) => self.bans.v4.insert(address.into(), PolicyBan::SPARED)?,
+                IpAddr::V6(address) => self.bans.v6.insert(address.into(), PolicyBan::SPARED)?,
+            }
         }
         Ok(())
     }
@@ -114,7 +125,7 @@ fn forget<A: IpAddress + Pod>(
 ) -> Result<()> {
     match bans.take(source)? {
         // Unless the program has made another one since.
-        Some(found) if found.follows(taken) => bans.insert(source, found),
+        Some(found) if found.follows(taken) && !found.is_spared() => bans.insert(source, found),
         _ => Ok(()),
     }
 }
@@ -122,7 +133,11 @@ fn forget<A: IpAddress + Pod>(
 /// Returns the filter of the existing bans.
 fn filter<A: IpAddress + Pod>(bans: &HashMap<A, PolicyBan>) -> Result<Filter> {
     let mut filter = Filter::CLEAR;
-    bans.for_each(|source, _| filter.insert(source.filter_bit()))?;
+    bans.for_each(|source, ban| {
+        if !ban.is_spared() {
+            filter.insert(source.filter_bit());
+        }
+    })?;
     Ok(filter)
 }
 

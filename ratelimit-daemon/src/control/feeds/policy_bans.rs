@@ -38,8 +38,9 @@ const WOULD_BE_MAX: usize = 4096;
 pub struct PolicyBans {
     /// Adopted bans by policy, since the daemon started.
     pub by_policy: BTreeMap<String, u64>,
-    /// The kernel's count of bans at the last look. `None` forces another look.
-    counted: Option<u64>,
+    /// The kernel's count of bans and the changes of the protected addresses at the last look.
+    /// `None` forces another look.
+    seen: Option<(u64, u64)>,
     /// Sources whose bans were lifted, as reported.
     lifted: BTreeSet<Prefix>,
     /// Sources that a dry run would have banned, and when that was reported.
@@ -55,13 +56,15 @@ struct Due {
     policies: Vec<String>,
     /// All of them, for the kernel to remove.
     found: Vec<(IpAddr, PolicyBan)>,
-    counted: u64,
+    /// Sources that contain a protected address, for the kernel not to ban them again.
+    spared: Vec<IpAddr>,
+    seen: (u64, u64),
 }
 
 impl PolicyBans {
     /// Forces a look for bans even if the kernel has counted none.
     pub fn force_check(&mut self) {
-        self.counted = None;
+        self.seen = None;
     }
 
     /// Returns whether the lifted ban of a source is reported for the first time. A flooding source
@@ -95,22 +98,35 @@ impl Feed for PolicyBans {
         let datapath = state.enforcer.datapath();
         // Read the count first: a ban in between leads to another look.
         let counted = datapath.policy_bans.tally()?.results[BanResult::Banned as usize];
+        let seen = (counted, state.protection.changes());
         let mut due = Due {
-            counted,
+            seen,
             ..Due::default()
         };
-        if self.counted == Some(counted) {
+        if self.seen == Some(seen) {
             self.due = due;
             return Ok(Vec::new());
         }
         let mut edits = Vec::new();
+        let contains_protected = |address: IpAddr| {
+            let source = state.intent.config.source.around(address);
+            state.protection.all().met_by(source).is_some()
+        };
         due.found = datapath.policy_bans.all()?;
+        due.found
+            .retain(|(address, ban)| !ban.is_spared() || !contains_protected(*address));
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
+            if ban.is_spared() {
+                continue;
+            }
+            if contains_protected(*address) {
+                due.spared.push(*address);
+            }
             if is_exempt(state, source) {
                 if self.is_first_report(source) {
-                    warn!(%source, "a policy banned a protected source: lifted this ban; later \
-                                    ones are lifted too");
+                    warn!(%source, "a policy banned a source that is allowed or contains a \
+                                    protected address: lifted this ban");
                 }
                 continue;
             }
@@ -149,8 +165,8 @@ impl Feed for PolicyBans {
             for policy in due.policies {
                 *self.by_policy.entry(policy).or_default() += 1;
             }
-            self.counted = Some(due.counted);
-            state.forget_policy_bans(&due.found)?;
+            self.seen = Some(due.seen);
+            state.forget_policy_bans(&due.found, &due.spared)?;
             Ok(changed)
         });
         adopted.inspect_err(|refused| {

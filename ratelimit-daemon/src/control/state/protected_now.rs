@@ -32,6 +32,8 @@ pub struct Protection {
     configured: Vec<Prefix>,
     /// The union of all.
     all: Protected,
+    /// The number of changes of the union.
+    changes: u64,
     /// Addresses that bans exempt, as reported.
     reported: BTreeSet<Prefix>,
 }
@@ -44,6 +46,7 @@ impl Protection {
             found,
             peers: BTreeMap::new(),
             configured: Vec::new(),
+            changes: 0,
             reported: BTreeSet::new(),
         }
     }
@@ -71,6 +74,11 @@ impl Protection {
     /// Returns whether a change is a ban that covers a protected address.
     pub fn is_met_by(&self, edit: &Edit) -> bool {
         matches!(edit, Edit::Ban(prefix, ..) if self.all.met_by(*prefix).is_some())
+    }
+
+    /// Returns how often the protected addresses have changed.
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Replaces the addresses found on the host.
@@ -126,6 +134,7 @@ impl Protection {
         }
         let different = !all.protects_as(&self.all);
         self.all = all;
+        self.changes += u64::from(different);
         different
     }
 }

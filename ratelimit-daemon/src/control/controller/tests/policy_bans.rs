@@ -169,8 +169,15 @@ fn a_source_that_this_host_needs_is_not_bans() {
     let mut lab = Lab::protecting(banning(), protected);
     lab.ban_now();
     assert_eq!(lab.bans(), []);
-    assert!(lab.found().is_empty());
+    // The program does not ban it again, also after another look.
+    let spared = [(SOURCE.parse().unwrap(), PolicyBan::SPARED)];
+    assert_eq!(lab.found(), spared);
     lab.check(SOURCE, "pass", "conforming", None, "default");
+    lab.restart();
+    assert_eq!((lab.bans(), &lab.found()[..]), (vec![], &spared[..]));
+    lab.protect(Protected::default());
+    lab.tick();
+    assert_eq!((lab.bans(), lab.found()), (vec![], vec![]));
 }
 
 #[test]
