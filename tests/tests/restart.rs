@@ -2,10 +2,12 @@
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
     net::Ipv4Addr,
+    os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use jiff::SignedDuration;
@@ -137,6 +139,32 @@ fn on_stop_follows_the_last_reload() {
         assert_eq!(passes(&lab, BANNED), then == "detach", "{then}");
         assert_eq!(service.pins().exists(), then == "keep", "{then}");
     }
+}
+
+#[test]
+fn who_reads_nothing_of_an_answer_does_not_hold_the_end_up() {
+    require_root!();
+    let (_lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
+    let list = service.path("list.txt");
+    // More than the buffers on the way take.
+    let addresses = (0..50_000).map(|number| Ipv4Addr::from_bits(0x0b00_0000 + 2 * number));
+    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+    fs::write(&list, addresses.join("\n")).unwrap();
+    service
+        .rlctl_ok(&["import", list.to_str().unwrap(), "--ban"])
+        .unwrap();
+    let mut client = UnixStream::connect(service.path("run/control.sock")).unwrap();
+    let request = b"GET /v1/export HTTP/1.1\r\nhost: ratelimitd\r\n\r\n";
+    client.write_all(request).unwrap();
+    client.read_exact(&mut [0; 64]).unwrap();
+    let start = Instant::now();
+    service.stop("-TERM").unwrap();
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(
+        service.log().contains("aborted requests in progress"),
+        "{}",
+        service.log()
+    );
 }
 
 #[test]
