@@ -264,6 +264,32 @@ fn a_reload_to_more_limits_keeps_what_was_used_and_one_to_another_store_has_all_
     assert_eq!(passed(&lab, PARTNER), 7);
 }
 
+/// Records stay long after the configuration is rolled back.
+#[test]
+fn a_trial_that_needs_longer_records_goes_back_with_what_was_used() {
+    require_root!();
+    if !has_records() {
+        return;
+    }
+    let (lab, service) = Service::in_lab(ONE).unwrap();
+    assert_eq!(passed(&lab, LIMITED), 20);
+    let aggregate = "[subnet]\n\
+                     ipv4 = [{ prefix = 24, packets = 500, per = \"1h\" }, \
+                     { prefix = 24, packets = 900, per = \"2h\" }]\n";
+    let before = std::fs::read_to_string(service.config()).unwrap();
+    let tried = service.path("tried.toml");
+    std::fs::write(&tried, format!("{before}{aggregate}")).unwrap();
+    let tried = tried.display().to_string();
+    service
+        .rlctl_ok(&["apply", &tried, "--confirm", "3s"])
+        .unwrap();
+    assert_eq!(words(&service), 2);
+    assert_eq!(passed(&lab, LIMITED), 0);
+    service.wait_for_log("rolled back").unwrap();
+    assert_eq!(words(&service), 2);
+    assert_eq!(passed(&lab, LIMITED), 0);
+}
+
 /// Returns a number of limits, the last of which has room for four.
 fn mixed(limits: u32) -> Vec<Limit> {
     let amount = |index| if index + 1 == limits { 4 } else { 20 };
