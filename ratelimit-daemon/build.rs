@@ -2,9 +2,9 @@
 //!
 //! `aya-build` would use a nightly compiler, its own flags and the `release` profile. The program
 //! is built by stable, with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo
-//! build -p ratelimit-ebpf --features program` by hand gives the same object. It is built twice:
-//! with the code of all features, and lean, with the code of those that most configurations use.
-//! They are embedded compressed, as is the description of the API.
+//! build -p ratelimit-ebpf --features program` by hand gives the same object. It is built three
+//! times: with the code of all features, lean, with the code of those that most configurations use,
+//! and for TCX. They are embedded compressed, as is the description of the API.
 //!
 //! It installs nothing: if something is missing, the error names it, and `cargo xtask setup`
 //! installs it.
@@ -25,6 +25,8 @@ const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
 /// The lean one: the feature that builds it, and the name under which it is embedded.
 const LEAN: &str = "lean";
+/// The one for TCX, the same.
+const TCX: &str = "tcx";
 /// The description of the API, which the daemon serves.
 const OPENAPI: &str = "openapi.json";
 /// The object of the program that others call.
@@ -87,10 +89,11 @@ fn run() -> Result<(), String> {
     let rustc = rustc_with_sources()?;
     require_linker()?;
     let target_dir = target_dir(&out_dir);
-    // Both builds produce the same file name.
+    // All builds produce the same file name.
     for (features, objects) in [
         ("program", &[(OBJECT, OBJECT), (ENTRY, ENTRY)][..]),
         ("program,lean", &[(OBJECT, LEAN)]),
+        ("program,tcx", &[(OBJECT, TCX)]),
     ] {
         let binaries: Vec<&str> = objects.iter().map(|(binary, _)| *binary).collect();
         let directory = build(root, &rustc, &target_dir, features, &binaries)?;

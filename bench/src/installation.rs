@@ -57,7 +57,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Installs `scenario` on the near interface of `lab`, in native mode.
+    /// Installs `scenario` on the near interface of `lab`.
     pub fn new(lab: &Lab, scenario: &Scenario) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let pins = pins();
@@ -276,7 +276,8 @@ fn toml(scenario: &Scenario, directory: &Path, pins: &Path) -> Result<String> {
     writeln!(toml, "{}", scenario.toml)?;
     writeln!(
         toml,
-        "[[interface]]\nname = \"{INTERFACE}\"\nmode = \"native\""
+        "[[interface]]\nname = \"{INTERFACE}\"\nmode = \"{}\"",
+        scenario.mode
     )?;
     writeln!(toml, "[metrics]\nlisten = false\n[paths]")?;
     writeln!(toml, "pins = \"{}\"", pins.display())?;

@@ -16,6 +16,8 @@ pub struct Scenario {
     pub new_sources: NewSources,
     /// The sources that can have state, where it is not the default.
     pub capacity: Option<u32>,
+    /// The mode of its interface.
+    pub mode: &'static str,
     /// Its configuration besides, without interface, paths and metrics.
     pub toml: String,
     /// Prefixes banned at runtime.
@@ -82,6 +84,7 @@ impl Scenario {
             name: name.into(),
             new_sources: NewSources::Ample,
             capacity: None,
+            mode: "native",
             toml: toml.into(),
             bans: vec![],
             random_bans: 0,
@@ -98,6 +101,11 @@ impl Scenario {
             new_sources,
             ..self
         }
+    }
+
+    /// The scenario with another mode of its interface.
+    pub fn mode(self, mode: &'static str) -> Self {
+        Self { mode, ..self }
     }
 
     /// Sets the number of sources with room.

@@ -7,7 +7,7 @@ use crate::{Instant, Settings, class::ClassSet};
 pub struct Arrival {
     /// The time of arrival.
     pub at: Instant,
-    /// The bytes of its frame, without the checksum.
+    /// The bytes of its frame, without the checksum; at TCX its [size](crate::frame_size).
     pub bytes: u32,
     /// The classes of the packet; none if no limit uses classes.
     pub classes: ClassSet,

@@ -74,6 +74,8 @@ pub enum Feature {
     Tunnels = 53,
     /// Frames have no Ethernet header.
     NoEthernet = 54,
+    /// The program is built for TCX.
+    Tcx = 55,
 }
 
 impl Feature {
@@ -132,6 +134,8 @@ const LEAN: u64 = OF_POLICIES
 /// The features that this build has the code of.
 const BUILT: u64 = if cfg!(feature = "lean") {
     LEAN
+} else if cfg!(feature = "tcx") {
+    !bits(&[Feature::Challenge])
 } else {
     u64::MAX
 };
@@ -205,6 +209,14 @@ impl Features {
     /// Whether it has all features of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Those of the program for TCX, which cannot answer a packet.
+    #[must_use]
+    pub const fn at_tcx(self) -> Self {
+        self.without(Feature::Challenge)
+            .with(Feature::Frags)
+            .with(Feature::Tcx)
     }
 
     /// The set as a number.

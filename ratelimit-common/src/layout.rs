@@ -15,6 +15,9 @@ pub const PROGRAM: &str = "ratelimit";
 /// The entry point for frames that may take several buffers.
 pub const PROGRAM_FRAGS: &str = "ratelimit_frags";
 
+/// The entry point at TCX.
+pub const PROGRAM_TCX: &str = "ratelimit_tcx";
+
 /// The program that others call, and the map with its next program.
 pub const ENTRIES: [&str; 2] = ["ratelimit_entry", "BEHIND"];
 /// The variants for frames of several buffers.

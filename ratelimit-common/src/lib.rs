@@ -47,6 +47,7 @@ pub mod established;
 pub mod event;
 pub mod features;
 pub mod flow;
+pub mod frame_size;
 pub mod generation;
 pub mod interface;
 pub mod layers;

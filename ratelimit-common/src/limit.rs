@@ -10,6 +10,7 @@ use crate::{
     bits,
     class::ClassSet,
     compact::region::Region,
+    frame_size,
 };
 
 /// The most limits a policy may have.
@@ -191,8 +192,8 @@ impl Limit {
     #[inline(always)]
     pub fn cost_of_counted(&self, arrival: &Arrival) -> u64 {
         match self.unit() {
-            Unit::Packets => 1,
-            Unit::Bytes => u64::from(arrival.bytes),
+            Unit::Packets => u64::from(frame_size::packets(arrival.bytes)),
+            Unit::Bytes => u64::from(frame_size::bytes(arrival.bytes)),
         }
     }
 }

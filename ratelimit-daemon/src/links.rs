@@ -21,7 +21,7 @@ use ratelimit_core::{
 };
 
 use crate::clock;
-use ratelimit_interface::{InterfaceState, XdpMode};
+use ratelimit_interface::{AttachMode, InterfaceState};
 
 /// The pause before a retry, unless something changes.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -57,6 +57,8 @@ impl Sight {
 pub struct Running {
     /// The interface that runs it; `None` where none that is seen does.
     pub on: Option<InterfaceState>,
+    /// Whether it runs at TCX.
+    pub is_at_tcx: bool,
     /// Whether it takes frames of several buffers.
     pub takes_long_frames: bool,
     /// The program that gets what passes, as the configuration names it.
@@ -86,7 +88,7 @@ pub enum LinkState {
     /// The program runs on it.
     Attached {
         /// The XDP mode.
-        mode: XdpMode,
+        mode: AttachMode,
         /// Additional information.
         remark: Option<String>,
     },
@@ -104,7 +106,7 @@ pub enum LinkState {
         /// Its name.
         to: String,
         /// The XDP mode.
-        mode: XdpMode,
+        mode: AttachMode,
     },
     /// There is no such interface.
     Missing,
@@ -150,6 +152,7 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
         (program.takes_long_frames || !is_long)
             && program.next == wanted.next
             && program.entry.is_some() == (wanted.mode == Mode::Pinned)
+            && program.is_at_tcx == (wanted.mode == Mode::Tcx)
     })
 }
 
@@ -158,7 +161,7 @@ pub fn link_state(sight: &Sight) -> LinkState {
     let program = sight.program.as_ref();
     let on = program.and_then(|program| program.on.as_ref());
     let entry = program.and_then(|program| program.entry.clone());
-    let mode = |on: &InterfaceState| on.program.map_or(XdpMode::Generic, |(mode, _)| mode);
+    let mode = |on: &InterfaceState| on.program.map_or(AttachMode::Generic, |(mode, _)| mode);
     match (&sight.there, on) {
         (Some(there), Some(on)) if there.index == on.index => match entry {
             Some(entry) => LinkState::Pinned {

@@ -8,6 +8,7 @@ mod attachment;
 mod compact;
 mod dead_calls;
 mod entry;
+mod entry_point;
 mod foreign;
 mod load;
 mod local;
@@ -25,6 +26,7 @@ mod request;
 mod resized_maps;
 mod serve;
 mod socket;
+mod tcx;
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +41,7 @@ pub use load::{SAMPLED, resize};
 pub use load::{pass_verifier, samples};
 pub use local::Local;
 pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};
-pub use object::{ENTRY, LEAN_OBJECT, OBJECT, specialised};
+pub use object::{ENTRY, LEAN_OBJECT, OBJECT, TCX_OBJECT, specialised};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
 use ratelimit_common::features::Features;
@@ -50,7 +52,7 @@ use serde::{Deserialize, Serialize};
 pub use serve::serve;
 pub use socket::Socket;
 
-use ratelimit_interface::XdpMode;
+use ratelimit_interface::AttachMode;
 
 /// Creates maps, and attaches the program to interfaces. Pinned objects are adopted if they fit.
 pub trait Loader: Send {
@@ -85,6 +87,10 @@ pub trait Loader: Send {
 
     /// Restores removed pins of maps and links, and returns whether any were missing.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
+
+    /// Returns whether the interface with an index runs a program at TCX, which only this process
+    /// may ask.
+    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool>;
 
     /// Returns the interfaces whose program calls another program than the one pinned at the path
     /// in `chain`, also if none is pinned there.
@@ -133,6 +139,10 @@ pub struct PinnedLink {
     pub slot: u32,
     /// The number of its program.
     pub program: u32,
+    /// The index of the interface that runs it; `None` when none does.
+    pub on: Option<u32>,
+    /// Whether that is at TCX.
+    pub is_at_tcx: bool,
     /// Whether that takes frames of several buffers.
     pub takes_long_frames: bool,
 }
@@ -208,7 +218,7 @@ impl InterfacePlan {
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
     /// Mode of attachment; `None` if a foreign program calls it.
-    pub mode: Option<XdpMode>,
+    pub mode: Option<AttachMode>,
     /// The pin for that program.
     pub entry: Option<PathBuf>,
     /// The ID of the program.

@@ -198,12 +198,13 @@ const OF_MAPS: [bpf_cmd; 9] = [
 ];
 
 /// BPF commands that load, attach and pin.
-const OF_LOADING: [bpf_cmd; 8] = [
+const OF_LOADING: [bpf_cmd; 9] = [
     bpf_cmd::BPF_MAP_CREATE,
     bpf_cmd::BPF_MAP_FREEZE,
     bpf_cmd::BPF_PROG_LOAD,
     bpf_cmd::BPF_BTF_LOAD,
     bpf_cmd::BPF_OBJ_PIN,
+    bpf_cmd::BPF_PROG_QUERY,
     bpf_cmd::BPF_OBJ_GET,
     bpf_cmd::BPF_LINK_CREATE,
     bpf_cmd::BPF_LINK_UPDATE,

@@ -4,12 +4,7 @@
 
 use core::slice;
 
-use aya_ebpf::{
-    bindings::xdp_md,
-    cty::c_void,
-    helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
-    programs::XdpContext,
-};
+use aya_ebpf::cty::c_void;
 use ratelimit_common::{
     DropReason, PassReason, Verdict,
     capture::{Capture, Head, SNAP_MAX, Tally},
@@ -23,7 +18,8 @@ use ratelimit_common::{
 use crate::{
     clock,
     first::first,
-    frame, headers, interface,
+    frame::{self, PacketContext},
+    headers, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
     settings::settings,
@@ -33,14 +29,14 @@ use crate::{
 ///
 /// It needs no state from before the decision, because the stack has no room for that.
 #[inline(always)]
-pub fn offer(context: *mut xdp_md, verdict: Verdict) {
+pub fn offer(context: *mut PacketContext, verdict: Verdict) {
     if !matches!(verdict, Verdict::Pass(_)) && CAPTURE.get().is_wanted() {
         capture_packet(context, verdict.index() as u64);
     }
 }
 
 subprograms! {
-    fn capture_packet(context: *mut xdp_md, verdict: u64) {
+    fn capture_packet(context: *mut PacketContext, verdict: u64) {
         let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
         let observed = number >= DropReason::ALL.len() as u64;
         let number = if observed {
@@ -68,8 +64,7 @@ subprograms! {
         if tally.choose(capture, at) {
             let head = Head {
                 at_ns: at.as_nanos(),
-                // SAFETY: the helper reads the length of the frame that the context describes.
-                frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
+                frame_bytes: frame::bytes(context),
                 kept_bytes: 0,
                 interface: interface::slot(),
                 reason: reason as u8,
@@ -84,13 +79,12 @@ subprograms! {
 
 /// Whether the packet of `context` has a source that is captured.
 #[inline(always)]
-fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
+fn has_source(context: *mut PacketContext, capture: &Capture) -> bool {
     if capture.has_all_sources() {
         return true;
     }
     let inner = headers::inner(context, settings().generation());
-    let context = XdpContext::new(context);
-    let (mut cursor, _) = frame::reread(&context);
+    let (mut cursor, _) = frame::reread(context);
     match parse::network(&mut cursor, interface::link_layer(), inner) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
@@ -109,7 +103,7 @@ const UNWALKED: Walk = Walk {
 
 /// Sends the first bytes of the packet behind `head`.
 #[inline(always)]
-fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
+fn copy(context: *mut PacketContext, mut head: Head, snap: u32, tally: &mut Tally) {
     let Some(owner) = first(&CAPTURE_ROOM) else {
         return;
     };
@@ -127,7 +121,7 @@ fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
     let is_sent = unsafe {
         (*room).head = head;
         let place = (&raw mut (*room).bytes).cast::<c_void>();
-        let is_read = bpf_xdp_load_bytes(context, 0, place, bytes) == 0;
+        let is_read = frame::read(context, 0, place, bytes);
         let whole = slice::from_raw_parts(room.cast::<u8>(), size_of::<Head>() + bytes as usize);
         let is_sent = is_read && CAPTURED.output_untyped::<[u8]>(whole, 0).is_ok();
         Claimed::release(owner);

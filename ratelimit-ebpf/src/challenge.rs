@@ -1,8 +1,8 @@
 //! The state of the challenge, in BPF maps.
 
+#[cfg_attr(feature = "tcx", expect(dead_code, reason = "TCX cannot answer"))]
 mod answer;
 
-use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor, Instant, Settings,
     challenge::{
@@ -18,11 +18,13 @@ use ratelimit_common::{
     parse::{Inner, transport::UpperLayer},
 };
 
+#[cfg(not(feature = "tcx"))]
 pub use self::answer::answer;
 use crate::{
     classify, ends,
     first::first,
-    frame, headers, interface, interruption, listener,
+    frame::{self, PacketContext},
+    headers, interface, interruption, listener,
     map_words::MapWord,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, FamilyMaps, OF_CPU},
     settings::settings,
@@ -32,7 +34,7 @@ use crate::{
 /// The challenge by the rules of the generation of settings, for the packet of a context.
 pub struct MapChallenge {
     settings: Settings,
-    context: *mut xdp_md,
+    context: *mut PacketContext,
     of_cpu: *mut OfCpu,
 }
 
@@ -43,7 +45,11 @@ impl MapChallenge {
     ///
     /// `of_cpu` is a live map value.
     #[inline(always)]
-    pub const unsafe fn new(settings: Settings, context: *mut xdp_md, of_cpu: *mut OfCpu) -> Self {
+    pub const unsafe fn new(
+        settings: Settings,
+        context: *mut PacketContext,
+        of_cpu: *mut OfCpu,
+    ) -> Self {
         Self {
             settings,
             context,
@@ -312,7 +318,7 @@ subprograms! {
 
     /// [`challenge::judge`] of the packet of `context`.
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
-        context: *mut xdp_md, source: &A, upper: UpperLayer, settings: Settings, now: Instant
+        context: *mut PacketContext, source: &A, upper: UpperLayer, settings: Settings, now: Instant
     ) -> challenge::Effect {
         let Some(of_cpu) = first(&OF_CPU) else {
             return challenge::Effect::Unasked;
@@ -326,8 +332,7 @@ subprograms! {
             return challenge::without_challenge(source, now, &state);
         }
         challenge::record_idle::<A, _>(now, &state);
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+        let (frame, is_copied) = frame::reread(context);
         // A copy cannot be answered in place. The compiler must not merge the values of a segment
         // and none: the verifier would see uninitialized stack slots.
         if !is_copied
@@ -347,7 +352,7 @@ subprograms! {
 
     /// [`challenge::is_unproved`] of the packet of `context`.
     pub fn is_unproved[is_unproved_v4, is_unproved_v6]<A>(
-        context: *mut xdp_md, source: &A, now: Instant
+        context: *mut PacketContext, source: &A, now: Instant
     ) -> bool {
         let settings = settings();
         let Some(of_cpu) = first(&OF_CPU) else {
@@ -356,8 +361,7 @@ subprograms! {
         if headers::inner(context, settings.generation()) != Inner::NONE {
             return false;
         }
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+        let (frame, is_copied) = frame::reread(context);
         if is_copied {
             return false;
         }

@@ -1,23 +1,25 @@
 //! The classes of a packet.
 
-use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     ClassSet, Instant,
     classify::{self, Classified, Wanted},
     parse::{Inner, transport::UpperLayer},
 };
 
-use crate::{frame, headers::found_inner, tables::KernelTables};
+use crate::{
+    frame::{self, PacketContext},
+    headers::found_inner,
+    tables::KernelTables,
+};
 
 subprograms! {
     /// [`classify::classify`].
     pub fn classify_packet(
-        context: *mut xdp_md, upper: UpperLayer, wanted: Wanted, policy: u32, inner: Inner
+        context: *mut PacketContext, upper: UpperLayer, wanted: Wanted, policy: u32, inner: Inner
     ) -> Classified {
         let tables = KernelTables::without_settings(context, Instant::default());
         let tables = tables.with_inner(found_inner(inner));
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+        let (frame, is_copied) = frame::reread(context);
         let upper = frame::within(is_copied, upper);
         classify::classify(frame, upper, wanted, policy, &tables)
     }
@@ -25,19 +27,17 @@ subprograms! {
     /// Runs [`classify::classes`] for a packet without looking for an inner packet: the chain of
     /// calls has no stack left for that.
     pub fn classes_outside(
-        context: *mut xdp_md, upper: UpperLayer, asks_headers: bool
+        context: *mut PacketContext, upper: UpperLayer, asks_headers: bool
     ) -> ClassSet {
         let tables = KernelTables::without_settings(context, Instant::default());
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+        let (frame, is_copied) = frame::reread(context);
         let upper = frame::within(is_copied, upper);
         classify::classes(frame, upper, Wanted::by_challenge(asks_headers), &tables)
     }
 
     /// [`classify::excluded_by_destination`].
-    pub fn excluded_by_destination(context: *mut xdp_md, inner: Inner) -> ClassSet {
-        let packet = XdpContext::new(context);
-        let (frame, _) = frame::reread(&packet);
+    pub fn excluded_by_destination(context: *mut PacketContext, inner: Inner) -> ClassSet {
+        let (frame, _) = frame::reread(context);
         let tables = KernelTables::without_settings(context, Instant::default());
         classify::excluded_by_destination(frame, &tables.with_inner(found_inner(inner)))
     }

@@ -4,9 +4,8 @@
 use core::{mem, ptr};
 
 use aya_ebpf::{
-    bindings::{bpf_sock, bpf_sock_tuple, xdp_md},
+    bindings::{bpf_sock, bpf_sock_tuple},
     helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp},
-    programs::XdpContext,
 };
 use ratelimit_common::{
     parse::{Connection, Wanted},
@@ -14,7 +13,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    frame,
+    frame::{self, PacketContext},
     headers::{inner, walk},
     interface::link_layer,
     settings::settings,
@@ -35,11 +34,10 @@ subprograms! {
     /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
     /// family.
     pub fn socket[find_socket_v4, find_socket_v6]<A>(
-        context: *mut xdp_md, wanted: Wanted
+        context: *mut PacketContext, wanted: Wanted
     ) -> Socket {
         let inner = inner(context, settings().generation());
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+        let (frame, is_copied) = frame::reread(context);
         let connection = Connection::<A>::of(
             frame,
             link_layer(),
@@ -57,7 +55,7 @@ subprograms! {
 }
 
 #[inline(always)]
-fn of_segment<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
+fn of_segment<A>(context: *mut PacketContext, connection: &Connection<A>) -> Socket {
     // SAFETY: the tuple has the length passed to the kernel, and the layout of its member for the
     // family. It is only read.
     let socket: *mut bpf_sock = unsafe {
@@ -90,7 +88,7 @@ fn of_segment<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
 }
 
 #[inline(always)]
-fn of_datagram<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
+fn of_datagram<A>(context: *mut PacketContext, connection: &Connection<A>) -> Socket {
     // SAFETY: as above.
     let socket: *mut bpf_sock = unsafe {
         bpf_sk_lookup_udp(

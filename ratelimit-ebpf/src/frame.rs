@@ -1,29 +1,89 @@
 //! The frame that a program is run for.
 //!
+//! XDP and TCX describe it differently, which only this file knows.
+//!
 //! A frame of several buffers may have an empty or a short first one: mlx5 with striding receive
 //! queues puts nothing there. The front of such a frame is copied, and read from there; all others
 //! are read where they lie.
 
-use aya_ebpf::{
-    bindings::xdp_md,
-    cty::c_void,
-    helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
-    programs::XdpContext,
-};
+use core::ops::Range;
+
+#[cfg(feature = "tcx")]
+pub use aya_ebpf::bindings::__sk_buff as PacketContext;
+#[cfg(not(feature = "tcx"))]
+pub use aya_ebpf::bindings::xdp_md as PacketContext;
+use aya_ebpf::{cty::c_void, helpers};
 use ratelimit_common::{
     Cursor,
     features::{self, Feature},
+    frame_size,
     layout::FRONT_COPIED,
     parse::transport::UpperLayer,
 };
 
 use crate::{first::first, interruption, maps::FRONT, subprogram::opaque};
 
+/// The readable bytes of the packet.
+#[inline(always)]
+pub fn bounds(context: *mut PacketContext) -> Range<*mut u8> {
+    // SAFETY: the context lives as long as the program runs.
+    unsafe { (*context).data as *mut u8..(*context).data_end as *mut u8 }
+}
+
+#[inline(always)]
+fn length(bounds: &Range<*mut u8>) -> u32 {
+    (bounds.end as usize).wrapping_sub(bounds.start as usize) as u32
+}
+
+/// The bytes of the whole frame. To ask for them costs a call at XDP.
+#[inline(always)]
+pub fn bytes(context: *mut PacketContext) -> u32 {
+    // SAFETY: the context lives as long as the program runs; the helper reads the length of its
+    // frame.
+    unsafe {
+        #[cfg(feature = "tcx")]
+        return (*context).len;
+        #[cfg(not(feature = "tcx"))]
+        return helpers::bpf_xdp_get_buff_len(context) as u32;
+    }
+}
+
+#[cfg(feature = "tcx")]
+subprograms! {
+    /// The [size](frame_size) of the frame at TCX, with the packets that GRO merged, or that the
+    /// sender left to its card to cut.
+    pub fn merged_size(context: *mut PacketContext) -> u32 {
+        // SAFETY: the context lives as long as the program runs.
+        frame_size::merged(bytes(context), unsafe { (*context).gso_segs })
+    }
+}
+
+/// Copies `bytes` bytes at an offset of the frame, and returns whether it has them.
+///
+/// # Safety
+///
+/// There is room for them at `place`.
+#[inline(always)]
+pub unsafe fn read(
+    context: *mut PacketContext,
+    offset: u32,
+    place: *mut c_void,
+    bytes: u32,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        #[cfg(feature = "tcx")]
+        return helpers::bpf_skb_load_bytes(context.cast(), offset, place, bytes) == 0;
+        #[cfg(not(feature = "tcx"))]
+        return helpers::bpf_xdp_load_bytes(context, offset, place, bytes) == 0;
+    }
+}
+
 /// Whether the first buffer of a frame is too short. If programs on a CPU can interrupt each other,
 /// there is no copy, and such a frame counts as truncated.
 #[inline(always)]
-fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
-    let readable = context.data_end().wrapping_sub(context.data()) as u32;
+fn is_short(bounds: &Range<*mut u8>, frame_bytes: impl FnOnce() -> u32) -> bool {
+    let readable = length(bounds);
     features::is_enabled::<{ Feature::Frags as u8 }>()
         && !interruption::is_possible()
         && readable < FRONT_COPIED
@@ -32,30 +92,24 @@ fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
 
 /// The bytes that can be read of a frame of `frame_bytes` bytes.
 #[inline(always)]
-pub fn readable(context: &XdpContext, frame_bytes: u32) -> u32 {
-    if is_short(context, || frame_bytes) {
+pub fn readable(context: *mut PacketContext, frame_bytes: u32) -> u32 {
+    let bounds = bounds(context);
+    if is_short(&bounds, || frame_bytes) {
         return frame_bytes.min(FRONT_COPIED);
     }
-    context.data_end().wrapping_sub(context.data()) as u32
-}
-
-/// The bytes of the whole frame. To ask for them costs a call.
-#[inline(always)]
-pub fn bytes(context: *mut xdp_md) -> u32 {
-    // SAFETY: the helper reads the length of the frame that the context describes.
-    unsafe { bpf_xdp_get_buff_len(context) as u32 }
+    length(&bounds)
 }
 
 /// Copies the front of a frame of `frame_bytes` bytes, if the first buffer has too little of it.
 #[inline(always)]
-pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
-    if is_short(context, || frame_bytes) {
-        copy_front(context.ctx, frame_bytes);
+pub fn copy_short(context: *mut PacketContext, frame_bytes: u32) {
+    if is_short(&bounds(context), || frame_bytes) {
+        copy_front(context, frame_bytes);
     }
 }
 
 subprograms! {
-    fn copy_front(context: *mut xdp_md, frame_bytes: u32) {
+    fn copy_front(context: *mut PacketContext, frame_bytes: u32) {
         let Some(front) = first(&FRONT) else {
             return;
         };
@@ -67,43 +121,46 @@ subprograms! {
         // many bytes as the mask lets through.
         unsafe {
             let copied = (&raw mut (*front).copied).cast::<c_void>();
-            let is_read = bpf_xdp_load_bytes(context, 0, copied, bytes) == 0;
+            let is_read = read(context, 0, copied, bytes);
             (*front).bytes = if is_read { bytes.into() } else { 0 };
         }
     }
 }
 
-/// A cursor at the beginning of the frame, which has `frame_bytes` bytes, not all of them readable:
-/// over the first buffer, or over the copy.
+/// A cursor at the beginning of the frame, which has this size, not all of it readable: over the
+/// first buffer, or over the copy.
 #[inline(always)]
-pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
-    if is_short(context, || frame_bytes) {
-        return copied(frame_bytes);
+pub fn cursor<'a>(context: *mut PacketContext, size: u32) -> Cursor<'a> {
+    let bounds = bounds(context);
+    if is_short(&bounds, || frame_size::bytes(size)) {
+        return copied(size);
     }
-    in_buffer(context, frame_bytes)
+    in_buffer(bounds, size)
 }
 
 /// Reads the frame in a subprogram, which does not know its length and whether it was copied. The
 /// program does not return that: the verifier of 6.1 would follow everything after it twice.
 #[inline(always)]
-pub fn reread(context: &XdpContext) -> (Cursor<'_>, bool) {
-    if is_short(context, || bytes(context.ctx)) {
+pub fn reread<'a>(context: *mut PacketContext) -> (Cursor<'a>, bool) {
+    let bounds = bounds(context);
+    if is_short(&bounds, || bytes(context)) {
         return (copied(0), true);
     }
-    (in_buffer(context, 0), false)
+    (in_buffer(bounds, 0), false)
 }
 
 /// A cursor at the front of a frame that takes one buffer.
 #[inline(always)]
-pub fn whole(context: &XdpContext) -> Cursor<'_> {
-    let frame_bytes = context.data_end().wrapping_sub(context.data()) as u32;
-    in_buffer(context, frame_bytes)
+pub fn whole<'a>(context: *mut PacketContext) -> Cursor<'a> {
+    let bounds = bounds(context);
+    let frame_bytes = length(&bounds);
+    in_buffer(bounds, frame_bytes)
 }
 
 /// Reads the frame from the context again: the compiler would keep the bounds of the packet on the
 /// stack, which has no room.
 #[inline(always)]
-pub fn whole_by_context<'a>(context: *mut xdp_md) -> Cursor<'a> {
+pub fn whole_by_context<'a>(context: *mut PacketContext) -> Cursor<'a> {
     // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds
     // the kernel gives.
     unsafe {
@@ -115,15 +172,9 @@ pub fn whole_by_context<'a>(context: *mut xdp_md) -> Cursor<'a> {
 }
 
 #[inline(always)]
-fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
-    // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
-    unsafe {
-        Cursor::from_raw(
-            context.data() as *const u8,
-            context.data_end() as *const u8,
-            frame_bytes,
-        )
-    }
+fn in_buffer<'a>(bounds: Range<*mut u8>, frame_bytes: u32) -> Cursor<'a> {
+    // SAFETY: the kernel gives the bounds of the packet, which lives as long as the program runs.
+    unsafe { Cursor::from_raw(bounds.start, bounds.end, frame_bytes) }
 }
 
 #[inline(always)]

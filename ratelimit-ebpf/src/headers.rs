@@ -1,6 +1,5 @@
 //! Reading headers again, in subprograms of their own.
 
-use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor,
     features::{self, Feature},
@@ -13,7 +12,11 @@ use ratelimit_common::{
     },
 };
 
-use crate::{frame, interface, maps::TUNNELS};
+use crate::{
+    frame::{self, PacketContext},
+    interface,
+    maps::TUNNELS,
+};
 
 #[inline(always)]
 fn looks_inside() -> bool {
@@ -23,7 +26,7 @@ fn looks_inside() -> bool {
 /// [`Tunnels::inner`](ratelimit_common::parse::Tunnels::inner) of the packet of `context`, by the
 /// tunnels of a generation.
 #[inline(always)]
-pub fn inner(context: *mut xdp_md, generation: Generation) -> Inner {
+pub fn inner(context: *mut PacketContext, generation: Generation) -> Inner {
     if !looks_inside() {
         return Inner::NONE;
     }
@@ -40,9 +43,8 @@ pub fn found_inner(inner: Inner) -> Inner {
 }
 
 subprograms! {
-    fn find_inner(context: *mut xdp_md, generation: Generation) -> Inner {
-        let packet = XdpContext::new(context);
-        let (frame, is_copied) = frame::reread(&packet);
+    fn find_inner(context: *mut PacketContext, generation: Generation) -> Inner {
+        let (frame, is_copied) = frame::reread(context);
         TUNNELS.get().of(generation).inner(
             frame,
             interface::link_layer(),
@@ -54,28 +56,27 @@ subprograms! {
 
 /// [`ipv6::walk`].
 #[inline(always)]
-pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
+pub fn walk(context: *mut PacketContext, cursor: Cursor<'_>, first: u8) -> Walk {
     walk_extensions(context, cursor.offset(), first)
 }
 
 subprograms! {
-    fn walk_extensions(context: *mut xdp_md, offset: u16, first: u8) -> Walk {
-        let context = XdpContext::new(context);
-        let (mut cursor, _) = frame::reread(&context);
+    fn walk_extensions(context: *mut PacketContext, offset: u16, first: u8) -> Walk {
+        let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         let mut walk = ipv6::walk(cursor, first);
         // The cursor does not know the length of the frame.
         let may_be_longer = features::is_enabled::<{ Feature::Frags as u8 }>();
-        if may_be_longer && is_hidden(context.ctx, walk.upper) {
+        if may_be_longer && is_hidden(context, walk.upper) {
             walk.is_complete = false;
         }
         walk
     }
 
     /// [`Walk::is_hidden`].
-    fn is_hidden(context: *mut xdp_md, upper: UpperLayer) -> bool {
+    fn is_hidden(context: *mut PacketContext, upper: UpperLayer) -> bool {
         let frame_bytes = frame::bytes(context);
-        let readable = frame::readable(&XdpContext::new(context), frame_bytes);
+        let readable = frame::readable(context, frame_bytes);
         Walk::is_hidden(upper, readable, frame_bytes)
     }
 }

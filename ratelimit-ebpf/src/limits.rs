@@ -1,11 +1,12 @@
 //! Charges limits in subprograms. The verifier follows each of them once.
 
-use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     Cursor, Instant, Policy, charge::Outcome, established, layers, refused::shared, source_limits,
 };
 
-use crate::{compact::SlotStore, lru::Records, refused, tables::KernelTables};
+use crate::{
+    compact::SlotStore, frame::PacketContext, lru::Records, refused, tables::KernelTables,
+};
 
 subprograms! {
     /// [`source_limits::check`], where the store is `lru`.
@@ -74,7 +75,7 @@ subprograms! {
 
     /// [`established::charge`] of the packet of `context`.
     pub fn charge_established[charge_established_v4, charge_established_v6]<A>(
-        context: *mut xdp_md, source: &A, policy: Option<&Policy>; arrival
+        context: *mut PacketContext, source: &A, policy: Option<&Policy>; arrival
     ) -> bool {
         let tables = KernelTables::new(context, arrival.at, arrival.settings);
         // The frame is read from the context.

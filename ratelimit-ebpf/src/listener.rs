@@ -6,17 +6,15 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::{
-    bindings::{bpf_sock, bpf_sock_tuple, tcphdr, xdp_md},
+    bindings::{bpf_sock, bpf_sock_tuple, tcphdr},
     cty::c_void,
-    helpers::{
-        bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie, bpf_tcp_gen_syncookie,
-        bpf_xdp_load_bytes,
-    },
+    helpers::{bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie, bpf_tcp_gen_syncookie},
 };
 use ratelimit_common::challenge::{Offsets, answer::ListenerCookie};
 
 use crate::{
     connection::{LISTENING, OWN_NAMESPACE},
+    frame::{self, PacketContext},
     subprogram::opaque,
 };
 
@@ -44,7 +42,7 @@ enum Question {
 
 subprograms! {
     /// The cookie of the listener of the SYN at these offsets.
-    pub fn cookie(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
+    pub fn cookie(context: *mut PacketContext, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
         let cookie = ask::<WITH_OPTIONS>(context, offsets, is_ipv6, Question::Cookie);
         (cookie != 0).then_some(ListenerCookie {
             sequence: cookie as u32,
@@ -53,7 +51,7 @@ subprograms! {
     }
 
     /// Whether the segment at these offsets acknowledges a cookie of its listener.
-    pub fn acknowledges(context: *mut xdp_md, offsets: Offsets, is_ipv6: bool) -> bool {
+    pub fn acknowledges(context: *mut PacketContext, offsets: Offsets, is_ipv6: bool) -> bool {
         ask::<WITHOUT_OPTIONS>(context, offsets, is_ipv6, Question::IsAcknowledged) != 0
     }
 }
@@ -62,7 +60,7 @@ subprograms! {
 /// it, or 1; 0 if there is no listener.
 #[inline(always)]
 fn ask<const HEADERS: usize>(
-    context: *mut xdp_md,
+    context: *mut PacketContext,
     offsets: Offsets,
     is_ipv6: bool,
     question: Question,
@@ -77,7 +75,7 @@ fn ask<const HEADERS: usize>(
 /// Asks the listener behind a network header of `IP` bytes with the addresses at offset `ENDS`.
 #[inline(always)]
 fn ask_behind<const HEADERS: usize, const IP: usize, const ENDS: usize>(
-    context: *mut xdp_md,
+    context: *mut PacketContext,
     offsets: Offsets,
     question: Question,
 ) -> u64 {
@@ -90,8 +88,8 @@ fn ask_behind<const HEADERS: usize, const IP: usize, const ENDS: usize>(
             start.cast::<u64>().add(index).write_volatile(0);
         }
         let segment = start.add(IP);
-        if bpf_xdp_load_bytes(context, offsets.packet.into(), start, IP as u32) != 0
-            || bpf_xdp_load_bytes(context, offsets.segment.into(), segment, TCP_BYTES as u32) != 0
+        if !frame::read(context, offsets.packet.into(), start, IP as u32)
+            || !frame::read(context, offsets.segment.into(), segment, TCP_BYTES as u32)
         {
             return 0;
         }
@@ -101,7 +99,7 @@ fn ask_behind<const HEADERS: usize, const IP: usize, const ENDS: usize>(
             if bytes < TCP_BYTES as u64 || bytes > TCP_BYTES_MAX as u64 {
                 return 0;
             }
-            if bpf_xdp_load_bytes(context, offsets.segment.into(), segment, bytes as u32) != 0 {
+            if !frame::read(context, offsets.segment.into(), segment, bytes as u32) {
                 return 0;
             }
         }

@@ -1,6 +1,5 @@
 //! Looks up the lists' rules for an address.
 
-use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Instant, Settings,
     generation::Generation,
@@ -17,7 +16,8 @@ use ratelimit_common::{
 use crate::{
     atomic,
     first::first,
-    frame, headers,
+    frame::{self, PacketContext},
+    headers,
     interface::link_layer,
     interruption,
     maps::{self, FamilyMaps, OF_CPU},
@@ -196,11 +196,10 @@ subprograms! {
     /// Returns the index of the policy for the destination of the packet of `context`. The address
     /// is read again.
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
-        context: *mut xdp_md, now: Instant, generation: Generation
+        context: *mut PacketContext, now: Instant, generation: Generation
     ) -> u32 {
         let inner = headers::inner(context, generation);
-        let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::reread(&packet);
+        let (mut cursor, _) = frame::reread(context);
         if network(&mut cursor, link_layer(), inner) != Ok(A::PAYLOAD) {
             return NO_DESTINATION;
         }

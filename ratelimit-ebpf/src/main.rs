@@ -1,4 +1,4 @@
-//! The XDP program: it fetches the packet, the time and the tables for [`decide`], and acts on the
+//! The program: `xdp.rs` and `tcx.rs` have its entry points. It fetches the packet, the time and the tables for [`decide`], and acts on the
 //! result.
 //!
 //! This crate contains no policy; `ratelimit-common` decides about packets.
@@ -38,6 +38,7 @@ mod map_words;
 mod maps;
 mod neighbour_discovery;
 mod new_sources;
+#[cfg(not(feature = "tcx"))]
 mod next;
 mod node;
 mod policy_ban;
@@ -48,71 +49,38 @@ mod single;
 mod steps;
 mod strikes;
 mod tables;
+#[cfg(feature = "tcx")]
+mod tcx;
 mod variable;
+#[cfg(not(feature = "tcx"))]
+mod xdp;
 
-use aya_ebpf::{
-    bindings::xdp_action::{XDP_DROP, XDP_PASS},
-    macros::xdp,
-    programs::XdpContext,
-};
 use first::first;
-use maps::{NEXT, NEXT_FRAGS, Next, OF_CPU};
-use ratelimit_common::{Cursor, DropReason, Verdict, decide};
+use frame::PacketContext;
+use maps::OF_CPU;
+use ratelimit_common::{Cursor, PassReason, Verdict, decide};
 use settings::settings;
 use tables::KernelTables;
 
-/// Judges one packet, which is in one buffer.
-#[xdp]
+/// Judges the packet of `context`, which `frame` reads.
 #[inline(always)]
-pub fn ratelimit(context: XdpContext) -> u32 {
-    judge(&context, frame::whole, &NEXT)
-}
-
-/// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the
-/// first is readable, and holds the headers, or the front is copied.
-#[xdp(frags)]
-#[inline(always)]
-pub fn ratelimit_frags(context: XdpContext) -> u32 {
-    let frame_bytes = frame::bytes(context.ctx);
-    frame::copy_short(&context, frame_bytes);
-    judge(
-        &context,
-        |context| frame::cursor(context, frame_bytes),
-        &NEXT_FRAGS,
-    )
-}
-
-#[inline(always)]
-fn judge<'a>(
-    context: &'a XdpContext,
-    frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
-    next: &Next,
-) -> u32 {
+fn judge<'a>(context: *mut PacketContext, frame: impl FnOnce() -> Cursor<'a>) -> Verdict {
     let settings = settings();
-    let inner = headers::inner(context.ctx, settings.generation());
+    let inner = headers::inner(context, settings.generation());
     let settings = interface::settings(settings);
     let Some(of_cpu) = first(&OF_CPU) else {
         // The verifier asks for it: each CPU has one.
-        return XDP_PASS;
+        return Verdict::Pass(PassReason::Unlimited);
     };
-    samples::offer(context.ctx, settings);
+    samples::offer(context, settings);
     // SAFETY: a live map value of this CPU; no other reference to it exists.
     let now = unsafe { clock::now(settings, of_cpu) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
-    let frame = frame(context);
-    let tables = KernelTables::new(context.ctx, now, settings)
+    let frame = frame();
+    let tables = KernelTables::new(context, now, settings)
         .with_inner(inner)
         .with_of_cpu(of_cpu);
-    match decide(frame, now, &tables) {
-        Verdict::Pass(_) | Verdict::Observe(_) => {
-            next::call(context, next);
-            XDP_PASS
-        }
-        Verdict::Drop(DropReason::Challenged) if settings.has_challenge() => {
-            challenge::answer(context.ctx)
-        }
-        Verdict::Drop(_) => XDP_DROP,
-    }
+    decide(frame, now, &tables)
 }
 
 #[panic_handler]

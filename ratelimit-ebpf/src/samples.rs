@@ -1,10 +1,6 @@
 //! Sends samples of packets to user space, while the settings request them.
 
-use aya_ebpf::{
-    bindings::{BPF_RB_NO_WAKEUP, xdp_md},
-    cty::c_void,
-    helpers::{bpf_get_prandom_u32, bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
-};
+use aya_ebpf::{bindings::BPF_RB_NO_WAKEUP, cty::c_void, helpers::bpf_get_prandom_u32};
 use ratelimit_common::{
     Ipv4, Ipv6, Settings,
     parse::{Inner, LinkLayer, Wanted},
@@ -14,6 +10,7 @@ use ratelimit_common::{
 use crate::{
     clock, connection,
     first::first,
+    frame::{self, PacketContext},
     headers, interface,
     maps::{COUNTDOWN, SAMPLES},
     settings::settings,
@@ -24,7 +21,7 @@ use crate::{
 /// It comes first, when there is nothing yet that would have to outlive it on the stack, which has
 /// no room.
 #[inline(always)]
-pub fn offer(context: *mut xdp_md, settings: Settings) {
+pub fn offer(context: *mut PacketContext, settings: Settings) {
     // Attacks that a dry run sees would be answered on the other interfaces.
     if settings.has_samples() && !settings.observes_here() {
         sample_packet(context);
@@ -32,7 +29,7 @@ pub fn offer(context: *mut xdp_md, settings: Settings) {
 }
 
 subprograms! {
-    fn sample_packet(context: *mut xdp_md) {
+    fn sample_packet(context: *mut PacketContext) {
         let Some(countdown) = first(&COUNTDOWN) else {
             return;
         };
@@ -90,10 +87,8 @@ pub fn link_layer(inner: Inner) -> LinkLayer {
 
 /// The bytes of a frame from there on.
 #[inline(always)]
-pub fn frame_bytes(context: *mut xdp_md, inner: Inner) -> u32 {
-    // SAFETY: the helper reads the length of the frame that the context describes.
-    let bytes = unsafe { bpf_xdp_get_buff_len(context) as u32 };
-    bytes.saturating_sub(inner.offset().into())
+pub fn frame_bytes(context: *mut PacketContext, inner: Inner) -> u32 {
+    frame::bytes(context).saturating_sub(inner.offset().into())
 }
 
 /// Reads the first bytes, and returns whether that succeeded.
@@ -103,7 +98,7 @@ pub fn frame_bytes(context: *mut xdp_md, inner: Inner) -> u32 {
 /// There is room for [`FRONT_BYTES`] at `place`.
 #[inline(always)]
 pub unsafe fn read_front(
-    context: *mut xdp_md,
+    context: *mut PacketContext,
     inner: Inner,
     bytes: u32,
     place: *mut c_void,
@@ -113,12 +108,12 @@ pub unsafe fn read_front(
     let bytes = bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
     let offset = inner.offset().into();
     // SAFETY: the caller has room for as many bytes as the mask lets through.
-    unsafe { bpf_xdp_load_bytes(context, offset, place, bytes.wrapping_add(1)) == 0 }
+    unsafe { frame::read(context, offset, place, bytes.wrapping_add(1)) }
 }
 
 /// The socket that this host has for a packet.
 #[inline(always)]
-fn socket(context: *mut xdp_md) -> Socket {
+fn socket(context: *mut PacketContext) -> Socket {
     for wanted in [Wanted::Segment, Wanted::Datagram] {
         for socket in [
             connection::socket::<Ipv4>(context, wanted),

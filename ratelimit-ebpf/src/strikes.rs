@@ -2,13 +2,14 @@
 
 use core::ptr;
 
-use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
+use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     BanRule, Cursor, Instant, Policy, policy_ban,
     strikes::{Strike, until_counted},
 };
 
 use crate::{
+    frame::PacketContext,
     map_words::MapWord,
     maps::{self, FamilyMaps},
     subprogram::on_stack,
@@ -38,7 +39,7 @@ subprograms! {
 
     /// [`policy_ban::ban`] of a strike at a time.
     pub fn ban[ban_source_v4, ban_source_v6]<A>(
-        context: *mut xdp_md, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
+        context: *mut PacketContext, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
     ) {
         let tables = KernelTables::without_settings(context, at);
         policy_ban::ban(source, policy, &strike.at(at), &tables);

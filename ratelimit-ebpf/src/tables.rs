@@ -2,7 +2,6 @@
 
 use core::{cell::Cell, ptr};
 
-use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Evidence, Family, Flow, Instant, Policy, PolicyBan,
     Settings, Tables, Verdict,
@@ -11,6 +10,7 @@ use ratelimit_common::{
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
+    frame_size,
     layers::NO_DESTINATION,
     layout::{self, Counter, counter_index},
     lease::Demanded,
@@ -30,7 +30,9 @@ use crate::{
     challenge::{self, MapChallenge},
     classify,
     compact::{self, SlotStore},
-    connection, ends, events, frame, headers, interface, interruption, leases, limits, lists,
+    connection, ends, events,
+    frame::{self, PacketContext},
+    headers, interface, interruption, leases, limits, lists,
     lru::Records,
     maps::{AGGREGATES, ENTRY_COUNTERS, EXCLUDED_CLASSES, FamilyMaps, POLICIES, VERDICTS},
     neighbour_discovery,
@@ -43,7 +45,7 @@ use crate::{
 /// The maps, as they are for one packet.
 pub struct KernelTables {
     now: Instant,
-    context: *mut xdp_md,
+    context: *mut PacketContext,
     settings: Cell<Settings>,
     inner: Inner,
     /// This CPU's state; `None` in a subprogram.
@@ -54,7 +56,7 @@ impl KernelTables {
     /// The tables for the packet of `context`, at `now`, by settings that are read once for a
     /// packet.
     #[inline(always)]
-    pub const fn new(context: *mut xdp_md, now: Instant, settings: Settings) -> Self {
+    pub const fn new(context: *mut PacketContext, now: Instant, settings: Settings) -> Self {
         Self {
             now,
             context,
@@ -88,7 +90,7 @@ impl KernelTables {
 
     /// Creates tables for code that reads no settings.
     #[inline(always)]
-    pub const fn without_settings(context: *mut xdp_md, now: Instant) -> Self {
+    pub const fn without_settings(context: *mut PacketContext, now: Instant) -> Self {
         Self::new(context, now, Settings::new(0, false))
     }
 
@@ -238,8 +240,14 @@ pub fn add(counter: *mut Counter, frame_bytes: u32) {
     // SAFETY: aligned words of a live map value.
     unsafe {
         interruption::add([
-            (&raw mut (*counter).packets, 1),
-            (&raw mut (*counter).bytes, frame_bytes.into()),
+            (
+                &raw mut (*counter).packets,
+                frame_size::packets(frame_bytes).into(),
+            ),
+            (
+                &raw mut (*counter).bytes,
+                frame_size::bytes(frame_bytes).into(),
+            ),
         ]);
     }
 }

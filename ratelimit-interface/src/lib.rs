@@ -39,7 +39,7 @@ pub struct InterfaceState {
     /// The index of the lower interface, as of a VLAN. For a veth, the index of the other end.
     pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
-    pub program: Option<(XdpMode, u32)>,
+    pub program: Option<(AttachMode, u32)>,
     /// The bus and the name of its device: `pci`, `0000:01:00.0`. Linux reports them since 5.15.
     pub device: Option<(String, String)>,
     /// The most queues that it can receive by.
@@ -72,6 +72,12 @@ impl InterfaceState {
         kind.is_some_and(|kind| UNCUT.contains(&kind))
     }
 
+    /// Whether its program runs at TCX, where frames have their final length, and each counts for the
+    /// packets that it was merged from.
+    pub fn is_at_tcx(&self) -> bool {
+        matches!(self.program, Some((AttachMode::Tcx, _)))
+    }
+
     /// Whether other interfaces received its frames and may have merged several of them (GRO): in
     /// generic mode, what arrives as 30 packets then counts as one.
     pub fn is_stacked(&self) -> bool {
@@ -80,35 +86,40 @@ impl InterfaceState {
     }
 }
 
-/// The XDP mode of a program.
+/// The mode of a program: its hook.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum XdpMode {
+pub enum AttachMode {
     /// In the driver.
     Native,
     /// Before the network stack.
     Generic,
     /// In the card.
     Offloaded,
+    /// At TCX, after the network stack has put packets together.
+    Tcx,
 }
 
-impl XdpMode {
+impl AttachMode {
     /// The word for it in metrics and tables.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Generic => "generic",
             Self::Offloaded => "offloaded",
+            Self::Tcx => "tcx",
         }
     }
 
-    /// The word for it in `ip link set dev NAME WORD off`.
-    pub const fn ip_word(self) -> &'static str {
-        match self {
+    /// The command that takes a program without a link off an interface.
+    pub fn detach_command(self, interface: &str) -> String {
+        let hook = match self {
             Self::Native => "xdpdrv",
             Self::Generic => "xdpgeneric",
             Self::Offloaded => "xdpoffload",
-        }
+            Self::Tcx => return format!("bpftool net detach tcx_ingress dev {interface}"),
+        };
+        format!("ip link set dev {interface} {hook} off")
     }
 }
 
@@ -251,15 +262,15 @@ fn request(link: LinkMessage) -> anyhow::Result<Option<LinkMessage>> {
     clippy::wildcard_enum_match_arm,
     reason = "the kernel tells more than is asked for"
 )]
-fn program(attribute: &LinkAttribute) -> Option<(XdpMode, u32)> {
+fn program(attribute: &LinkAttribute) -> Option<(AttachMode, u32)> {
     let LinkAttribute::Xdp(details) = attribute else {
         return None;
     };
     // The kernel names one hook's program as `ProgId`, and always also by its hook.
     details.iter().find_map(|detail| match detail {
-        LinkXdp::DrvProgId(id) => Some((XdpMode::Native, *id)),
-        LinkXdp::SkbProgId(id) => Some((XdpMode::Generic, *id)),
-        LinkXdp::HwProgId(id) => Some((XdpMode::Offloaded, *id)),
+        LinkXdp::DrvProgId(id) => Some((AttachMode::Native, *id)),
+        LinkXdp::SkbProgId(id) => Some((AttachMode::Generic, *id)),
+        LinkXdp::HwProgId(id) => Some((AttachMode::Offloaded, *id)),
         _ => None,
     })
 }

@@ -12,7 +12,7 @@ use netlink_packet_route::{
 };
 
 use crate::{
-    XdpMode,
+    AttachMode,
     dump::{self, Refused},
 };
 
@@ -29,13 +29,14 @@ const ONLY_IF_EXPECTED: u32 = 16;
 pub fn refusal(
     interface: u32,
     program: BorrowedFd<'_>,
-    mode: XdpMode,
+    mode: AttachMode,
 ) -> anyhow::Result<Option<String>> {
     let program = program.as_raw_fd();
     let mode = match mode {
-        XdpMode::Generic => 2,
-        XdpMode::Native => 4,
-        XdpMode::Offloaded => 8,
+        AttachMode::Generic => 2,
+        AttachMode::Native => 4,
+        AttachMode::Offloaded => 8,
+        AttachMode::Tcx => return Ok(None),
     };
     let attach = [LinkXdp::Fd(program), LinkXdp::Flags(mode | ONLY_IF_NONE)];
     if let Err(Refused { text, .. }) = dump::change(set(interface, &attach))? {

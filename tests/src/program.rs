@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues, RingBuf},
-    programs::{TestRun, TestRunOptions, Xdp},
+    programs::{ProgramInfo, SchedClassifier, TestRun, TestRunOptions, Xdp},
 };
 use aya_obj::{Map, Object, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
 use ratelimit_common::{
@@ -72,8 +72,8 @@ pub struct Constants {
     pub policy_bans: u32,
     /// Sliding logs that have room, 8 KiB each.
     pub logs: u32,
-    /// Whether the program is the one for frames that take several buffers.
-    pub frags: bool,
+    /// The entry point, by its name.
+    pub entry_point: &'static str,
     /// Whether what passes goes to the program of the slot, if there is one.
     pub has_next: bool,
     /// One of [`store`]'s.
@@ -101,22 +101,17 @@ impl Constants {
         } else {
             self.features.without(Feature::CoarseClock)
         };
-        features
+        let features = features
             .with_if(self.clock == clock::MANUAL, Feature::ManualClock)
             .with_if(self.store == store::COMPACT, Feature::Compact)
             .with_if(self.interruptible, Feature::Interruptible)
-            .with_if(self.frags, Feature::Frags)
             .with_if(self.has_next, Feature::Next)
             .with_if(self.tunnels != Tunnels::NONE, Feature::Tunnels)
-            .with_if(self.link_layer != LinkLayer::Ethernet, Feature::NoEthernet)
-    }
-
-    /// The name of the entry point.
-    const fn entry_point(&self) -> &'static str {
-        if self.frags {
-            layout::PROGRAM_FRAGS
-        } else {
-            layout::PROGRAM
+            .with_if(self.link_layer != LinkLayer::Ethernet, Feature::NoEthernet);
+        match self.entry_point {
+            layout::PROGRAM_FRAGS => features.with(Feature::Frags),
+            layout::PROGRAM_TCX => features.at_tcx(),
+            _ => features,
         }
     }
 }
@@ -133,7 +128,7 @@ impl Default for Constants {
             events_bytes: 1 << 16,
             policy_bans: 1 << 10,
             logs: 1,
-            frags: false,
+            entry_point: layout::PROGRAM,
             has_next: false,
             store: default_store(),
             sets: match default_store() {
@@ -360,13 +355,18 @@ impl Program {
             .load(&specialised(constants.all_features(), &descriptors)?)
             .context("reading the object")?;
         let program = ebpf
-            .program_mut(constants.entry_point())
+            .program_mut(constants.entry_point)
             .context("the object has no program")?;
-        pass_verifier(program.try_into()?).context("loading the program")?;
+        let loaded = if constants.entry_point == layout::PROGRAM_TCX {
+            pass_verifier(program.try_into()?, SchedClassifier::load)
+        } else {
+            pass_verifier(program.try_into()?, Xdp::load)
+        };
+        loaded.context("loading the program")?;
         let mut tunnels: Array<_, _> = take_map(&mut ebpf, "TUNNELS")?.try_into()?;
         tunnels.set(0, ByGeneration::both(constants.tunnels), 0)?;
         Ok(Self {
-            entry_point: constants.entry_point(),
+            entry_point: constants.entry_point,
             features: constants.features,
             store: constants.store,
             interface: constants.interface,
@@ -402,6 +402,12 @@ impl Program {
         })
     }
 
+    /// What the kernel knows of the program.
+    pub fn info(&self) -> Result<ProgramInfo> {
+        let program = self.ebpf.program(self.entry_point).expect("it was loaded");
+        Ok(program.info()?)
+    }
+
     /// The program itself.
     pub fn xdp(&self) -> &Xdp {
         let program = self.ebpf.program(self.entry_point).expect("it was loaded");
@@ -419,7 +425,12 @@ impl Program {
 
     /// Whether a frame fits into the buffers that the program may be given.
     pub fn takes(&self, frame_bytes: usize) -> bool {
-        self.entry_point == layout::PROGRAM_FRAGS || frame_bytes <= ONE_BUFFER_BYTES
+        match self.entry_point {
+            layout::PROGRAM_FRAGS => true,
+            // The kernel refuses test runs without a whole IP header.
+            layout::PROGRAM_TCX => (54..=ONE_BUFFER_BYTES).contains(&frame_bytes),
+            _ => frame_bytes <= ONE_BUFFER_BYTES,
+        }
     }
 
     /// Runs the program on a frame.
@@ -453,6 +464,17 @@ impl Program {
     fn run_with(&self, options: TestRunOptions<'_>) -> Result<Action> {
         const XDP_DROP: u32 = 1;
         const XDP_PASS: u32 = 2;
+        const TCX_DROP: u32 = 2;
+        const TCX_NEXT: u32 = u32::MAX;
+        if self.entry_point == layout::PROGRAM_TCX {
+            let program = self.ebpf.program(self.entry_point).expect("it was loaded");
+            let program: &SchedClassifier = program.try_into()?;
+            return match program.test_run(options)?.return_value {
+                TCX_DROP => Ok(Action::Drop),
+                TCX_NEXT => Ok(Action::Pass),
+                other => anyhow::bail!("the program answered {other}"),
+            };
+        }
         match self.xdp().test_run(options)?.return_value {
             XDP_DROP => Ok(Action::Drop),
             XDP_PASS => Ok(Action::Pass),

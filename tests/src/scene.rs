@@ -5,8 +5,15 @@ use std::{ops::BitOr as _, time::Duration};
 use anyhow::Result;
 use ratelimit_common::{
     BanBudgets, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
-    aggregate::Aggregates, algorithm::FixedWindow, challenge, class::Property, compact::Region,
-    features::Features, layout::store, new_sources::Budget, parse::transport::Kind,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    challenge,
+    class::Property,
+    compact::Region,
+    features::Features,
+    layout::{self, store},
+    new_sources::Budget,
+    parse::transport::Kind,
 };
 use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
@@ -84,9 +91,9 @@ impl Scene {
             skip::report("the kernel's part needs root");
             return judges;
         }
-        for frags in [false, true] {
+        for entry_point in [layout::PROGRAM, layout::PROGRAM_FRAGS] {
             let constants = Constants {
-                frags,
+                entry_point,
                 ..*constants
             };
             let program = Pooled::with(&constants, self).expect("the program loads");

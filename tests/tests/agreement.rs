@@ -16,7 +16,7 @@ use std::{
 use fastrand::Rng;
 use ratelimit_common::{
     Cursor, DropReason, Family, Instant, Ipv4, Ipv6, PassReason, Verdict, challenge,
-    layout::{Counter, FRONT_COPIED, store},
+    layout::{Counter, FRONT_COPIED, PROGRAM, PROGRAM_FRAGS, PROGRAM_TCX, store},
     neighbour_discovery,
     parse::{LinkLayer, Tunnels, ipv6},
     policy_ban::{BanResult, Tally},
@@ -40,17 +40,23 @@ const PACKETS_A_TIME: u8 = 8;
 #[test]
 fn kernel_and_host_agree_on_mutated_packets() {
     require_root!();
-    agree_on_mutated_packets(store::LRU, [(32, 64), (24, 48), (32, 128), (9, 33)]);
+    agree_on_mutated_packets(
+        store::LRU,
+        [(32, 64), (24, 48), (32, 128), (9, 33), (32, 64)],
+    );
 }
 
 /// There are more sources than slots, so they take them over from each other.
 #[test]
 fn kernel_and_host_agree_on_mutated_packets_where_the_store_is_compact() {
     require_root!();
-    agree_on_mutated_packets(store::COMPACT, [(32, 64), (24, 48), (32, 56), (9, 33)]);
+    agree_on_mutated_packets(
+        store::COMPACT,
+        [(32, 64), (24, 48), (32, 56), (9, 33), (32, 64)],
+    );
 }
 
-fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
+fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 5]) {
     let packets: u64 = setting("RATELIMIT_AGREEMENT_PACKETS", 200_000);
     let seed: u64 = setting("RATELIMIT_SEED", 1);
     println!("RATELIMIT_SEED={seed} RATELIMIT_AGREEMENT_PACKETS={packets}");
@@ -69,16 +75,17 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
     let mut duels: Vec<Duel> = prefixes
         .into_iter()
         .zip([
-            (true, LinkLayer::Ethernet, false, tunnels()),
-            (false, LinkLayer::None, false, tunnels()),
-            (true, LinkLayer::Ethernet, true, Tunnels::NONE),
-            (false, LinkLayer::Ethernet, false, tunnels()),
+            (PROGRAM_FRAGS, LinkLayer::Ethernet, false, tunnels()),
+            (PROGRAM, LinkLayer::None, false, tunnels()),
+            (PROGRAM_FRAGS, LinkLayer::Ethernet, true, Tunnels::NONE),
+            (PROGRAM, LinkLayer::Ethernet, false, tunnels()),
+            (PROGRAM_TCX, LinkLayer::Ethernet, false, tunnels()),
         ])
         .map(
-            |((ipv4, ipv6), (frags, link_layer, interruptible, tunnels))| {
+            |((ipv4, ipv6), (entry_point, link_layer, interruptible, tunnels))| {
                 Duel::new(&Constants {
                     masks: source_masks(ipv4, ipv6),
-                    frags,
+                    entry_point,
                     link_layer,
                     tunnels,
                     interruptible,
@@ -93,11 +100,12 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
     for round in 0..packets.div_ceil(ROUND) {
         let now = random::start(&mut rng);
         let scene = random::scene(&mut rng, &sources, now).in_sets(rng.u32(1..3));
-        let duel = &mut duels[usize::try_from(round).unwrap() % 4];
-        // Copies are not answered, and the host does not know.
+        let duel = &mut duels[usize::try_from(round).unwrap() % 5];
+        // Copies and packets at TCX are not answered, and the host does not know.
+        let answers = !duel.takes_buffers && duel.constants.entry_point != PROGRAM_TCX;
         let settings = scene.settings;
         let scene = Scene {
-            settings: settings.with_challenge(settings.has_challenge() && !duel.takes_buffers),
+            settings: settings.with_challenge(settings.has_challenge() && answers),
             ..scene
         };
         duel.begin(&scene, now);
@@ -138,7 +146,7 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
     let mut rng = Rng::with_seed(2);
     let sources = random::sources(&mut rng, 3);
     let mut duel = Duel::new(&Constants {
-        frags: true,
+        entry_point: PROGRAM_FRAGS,
         store: store::LRU,
         ..Constants::default()
     });
@@ -251,7 +259,8 @@ impl Duel {
         };
         cpu::pin(Self::CPU);
         let kernel = Program::load(&constants).expect("the program loads");
-        let takes_buffers = constants.frags && kernel.run_in_buffers(&[0; 64], 20).is_ok();
+        let takes_buffers =
+            constants.entry_point == PROGRAM_FRAGS && kernel.run_in_buffers(&[0; 64], 20).is_ok();
         println!("frames in buffers of any length: {takes_buffers}");
         Self {
             takes_buffers,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    ClassSet, DropReason, Instant, ListEntry, PassReason, Settings, Unit, Verdict,
+    ClassSet, DropReason, Instant, ListEntry, PassReason, Settings, Unit, Verdict, layout,
     parse::{LinkLayer, transport::Kind},
 };
 use ratelimit_core::class_tables::ClassTables;
@@ -130,7 +130,7 @@ fn requests_behind_long_extension_headers_do_not_pass() {
 /// a test no say over them.
 fn program(link_layer: LinkLayer) -> Option<Program> {
     let constants = Constants {
-        frags: true,
+        entry_point: layout::PROGRAM_FRAGS,
         link_layer,
         ..Constants::default()
     };

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use ratelimit_common::{Family, Instant, Limit, Unit};
+use ratelimit_common::{Family, Instant, Limit, Unit, layout};
 use ratelimit_tests::{
     Frame, Program, Scene,
     program::{CONFORMING, Constants, LIMITED},
@@ -46,7 +46,7 @@ const NOW: Instant = Instant::from_nanos(0);
 
 fn program(amount: u64) -> Program {
     let constants = Constants {
-        frags: true,
+        entry_point: layout::PROGRAM_FRAGS,
         ..Constants::default()
     };
     let mut program = Program::load(&constants).expect("the program loads");

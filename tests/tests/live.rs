@@ -9,7 +9,7 @@ use std::{
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
     Instant, ListEntry, Unit,
-    layout::{Counter, clock},
+    layout::{self, Counter, clock},
 };
 use ratelimit_tests::{
     Lab, Program, Scene,
@@ -118,7 +118,7 @@ fn uncounted_bytes(mode: XdpMode) -> u64 {
 fn attached(lab: &Lab, mode: XdpMode, scene: &Scene) -> Program {
     let constants = Constants {
         clock: clock::KERNEL,
-        frags: true,
+        entry_point: layout::PROGRAM_FRAGS,
         ..Constants::default()
     };
     let mut program = Program::load(&constants).expect("the program loads");

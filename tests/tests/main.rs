@@ -91,6 +91,7 @@ mod strikes;
 mod stuck;
 mod support;
 mod tcp_connections;
+mod tcx;
 mod terminal;
 mod tunnel_devices;
 mod tunnels;

@@ -61,7 +61,8 @@ fn all() -> Result<Vec<(&'static str, Command)>> {
         ("dependencies", dependencies(&cargo_deny)),
     ];
     if setup::usual_compiler_has_sources() {
-        checks.push(("clippy of the BPF programs", clippy_bpf()));
+        checks.push(("clippy of the BPF programs", clippy_bpf("log")));
+        checks.push(("clippy of the program for TCX", clippy_bpf("tcx")));
     } else {
         // Clippy is part of a compiler, and reads only the core library that the same one built.
         skip(
@@ -154,13 +155,16 @@ fn clippy() -> Command {
     cargo
 }
 
-/// The BPF programs are linted for their own target, as they build for no other.
-fn clippy_bpf() -> Command {
+/// The BPF programs are linted for their own target, as they build for no other, with a feature of
+/// `ratelimit-ebpf`.
+fn clippy_bpf(feature: &str) -> Command {
+    let features =
+        format!("ratelimit-bench-ebpf/program,ratelimit-ebpf/program,ratelimit-ebpf/{feature}");
     let mut cargo = process::cargo_for_bpf("clippy");
     cargo
-        .args(["--package", "ratelimit-ebpf", "--all-features"])
+        .args(["--package", "ratelimit-ebpf"])
         .args(["--package", "ratelimit-bench-ebpf"])
-        .args(["--", "--deny", "warnings"]);
+        .args(["--features", &features, "--", "--deny", "warnings"]);
     cargo
 }
 

@@ -102,6 +102,7 @@ fn build_bpf_early() {
     for (features, binaries) in [
         ("program", &["--bin", "ratelimit", "--bin", "entry"][..]),
         ("program,lean", &["--bin", "ratelimit"]),
+        ("program,tcx", &["--bin", "ratelimit"]),
     ] {
         let mut cargo = cargo_for_bpf("build");
         cargo

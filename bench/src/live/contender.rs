@@ -54,6 +54,10 @@ pub enum Kind {
     Ratelimit(Store),
     /// This limiter with `lru`, which drops packets over a small budget for new sources.
     NewSources,
+    /// This limiter with `lru` in generic mode.
+    Generic,
+    /// This limiter with `lru` at TCX.
+    Tcx,
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
     Nftables,
     /// The match `hashlimit` of iptables in the table `raw`, the earliest of its hooks.
@@ -100,6 +104,7 @@ impl Kind {
         [
             firsts,
             &stores,
+            &[Self::Generic, Self::Tcx],
             budgeted,
             &[Self::Nftables, Self::Hashlimit, Self::XdpFirewall],
             unblocked,
@@ -125,6 +130,8 @@ impl Kind {
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
             Self::NewSources => "ratelimit lru, drops new",
+            Self::Generic => "ratelimit lru, generic",
+            Self::Tcx => "ratelimit lru, tcx",
             Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
@@ -152,11 +159,14 @@ impl Contender {
             Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
             Kind::NoLimiter => receive_without_xdp(&lab).map(|()| Loaded::Rules),
             Kind::Ratelimit(store) => {
-                let new_sources = match sources {
-                    Sources::Flood => NewSources::Default,
-                    _ => NewSources::Ample,
-                };
-                ratelimit(&lab, &scenario(store, limit, capacity, new_sources))
+                let scenario = scenario(store, limit, capacity, new_sources(sources));
+                ratelimit(&lab, &scenario)
+            }
+            Kind::Generic | Kind::Tcx => {
+                receive_without_xdp(&lab)?;
+                let scenario = scenario(Store::Lru, limit, capacity, new_sources(sources));
+                let mode = if kind == Kind::Tcx { "tcx" } else { "generic" };
+                ratelimit(&lab, &scenario.mode(mode))
             }
             Kind::NewSources => {
                 let scenario = scenario(Store::Lru, limit, capacity, NewSources::Few);
@@ -211,6 +221,14 @@ fn capacity(sources: Sources) -> u32 {
     match sources {
         Sources::Million => ROOMY,
         _ => SOURCES_DEFAULT,
+    }
+}
+
+/// The budget for new sources that this limiter has.
+const fn new_sources(sources: Sources) -> NewSources {
+    match sources {
+        Sources::Flood => NewSources::Default,
+        _ => NewSources::Ample,
     }
 }
 

@@ -155,9 +155,9 @@ pub struct InterfaceStatus {
     pub name: String,
     /// Whether the program is attached to the interface.
     pub attached: bool,
-    /// Configured mode: `auto`, `native` or `generic`.
+    /// Configured mode: `auto`, `native`, `generic`, `tcx` or `pinned`.
     pub mode_wanted: String,
-    /// Mode used by the kernel: `native` or `generic`; unset if not attached.
+    /// Mode in use: `native`, `generic`, `tcx` or `pinned`; unset if not attached.
     pub mode: Option<String>,
     /// New name of the interface after a rename. The program stays attached to it until another
     /// interface gets the configured name.

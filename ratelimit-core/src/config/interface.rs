@@ -9,8 +9,9 @@ use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 
 use super::{
     aggregate::{self, RawNode},
+    challenge,
     limit::Group,
-    model::{Config, Interface},
+    model::{Config, Interface, Mode},
     policy::{self, Policy},
     report::{At, Report, Spot},
     suggestion,
@@ -60,7 +61,14 @@ fn read(value: Value<'_>) -> Option<Located> {
         name.and_then(|value| value.located(|it| it.text("name = \"eth0\"").map(str::to_owned)));
     let mode = section.choice("mode");
     let jumbo = section.flag("jumbo");
-    let next = section.take("chain").and_then(|value| read_next(&value));
+    let next = section.take("chain");
+    if let Some(next) = next.as_ref().filter(|_| mode == Some(Mode::Tcx)) {
+        next.complain(
+            "`chain` has no effect where `mode` is \"tcx\"",
+            "remove it: the kernel calls one program at TCX after the other",
+        );
+    }
+    let next = next.and_then(|value| read_next(&value));
     let policy = section.take("policy");
     let policy =
         policy.and_then(|value| value.located(|it| it.text("policy = \"lan\"").map(str::to_owned)));
@@ -134,6 +142,22 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
     };
     let hint = "write a name that `ip link` shows, such as eth0";
     Err(Problem::new(message, hint))
+}
+
+/// Reports a challenge on interfaces that cannot answer it.
+pub fn check_challenge(
+    interfaces: &[Option<Located>],
+    challenge: Option<&At<challenge::Located>>,
+    report: &Report,
+) {
+    let interfaces = interfaces.iter().flatten().map(|it| &it.interface.value);
+    let mut at_tcx = interfaces.filter(|it| it.mode == Mode::Tcx);
+    if let (Some(challenge), Some(interface)) = (challenge, at_tcx.next()) {
+        let name = &interface.name;
+        let message = format!("a challenge cannot be answered on {name}, whose `mode` is \"tcx\"");
+        let hint = format!("write mode = \"native\" or \"generic\" for {name}, or no challenge");
+        report.add(&challenge.spot, Problem::new(message, hint));
+    }
 }
 
 /// Reports unknown policies of interfaces, and policies without prefixes and interfaces.

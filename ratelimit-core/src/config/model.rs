@@ -274,6 +274,8 @@ pub enum Mode {
     Native,
     /// Before the network stack.
     Generic,
+    /// At TCX, beside other programs: after GRO, and before the network stack.
+    Tcx,
     /// Not attached: the program is pinned, and another program calls it.
     Pinned,
 }

@@ -34,6 +34,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
     Places::default().enter("[allow]", &document.allow, report);
     prefixes::check_protected(&document.protected, report);
     interface::check_policies(&document.interfaces, &document.policies, report);
+    interface::check_challenge(&document.interfaces, document.challenge.as_ref(), report);
     policy::drops::check_interfaces(&document.interfaces, &document.policies, report);
     let mut policies = policies(&document.policies, report);
     let default_policy = policies.remove(policy::DEFAULT);

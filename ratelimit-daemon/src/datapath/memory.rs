@@ -27,7 +27,7 @@ use ratelimit_core::{
     config::{Interface, SourceConfig},
     log_size::LogSize,
 };
-use ratelimit_interface::{InterfaceState, XdpMode};
+use ratelimit_interface::{AttachMode, InterfaceState};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{
@@ -533,20 +533,21 @@ impl Attachments for Arc<Memory> {
         self.switches().runs
     }
 
-    fn look(&self, interface: &str) -> anyhow::Result<Sight> {
+    fn look(&mut self, interface: &str) -> anyhow::Result<Sight> {
         if self.switches().missing.iter().any(|name| name == interface) {
             return Ok(Sight::default());
         }
         let state = InterfaceState {
             index: 1,
             name: interface.to_owned(),
-            program: Some((XdpMode::Native, 1)),
+            program: Some((AttachMode::Native, 1)),
             ..InterfaceState::default()
         };
         Ok(Sight {
             there: Some(state.clone()),
             program: Some(Running {
                 on: Some(state),
+                is_at_tcx: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,

@@ -4,11 +4,14 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::anyhow;
 use ratelimit_common::{
-    Settings, features::Features, generation::ByGeneration, interface::InterfaceRule,
+    Settings,
+    features::{Feature, Features},
+    generation::ByGeneration,
+    interface::InterfaceRule,
     layout::INTERFACES_MAX,
 };
 use ratelimit_core::config::{Interface, Mode};
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState};
 
 use super::{
     Result, grace_period,
@@ -55,7 +58,7 @@ pub trait Attachments: Send {
     fn runs(&self) -> bool;
 
     /// Returns the state of an interface.
-    fn look(&self, interface: &str) -> anyhow::Result<Sight>;
+    fn look(&mut self, interface: &str) -> anyhow::Result<Sight>;
 
     /// Applies renames: programs on interfaces that have another name than when they were attached
     /// count for the new name, if it is configured. Returns the old and the new names.
@@ -142,6 +145,7 @@ struct OwnProgram {
     number: u32,
     /// The index of the interface.
     index: u32,
+    is_at_tcx: bool,
     takes_long_frames: bool,
     /// The program that receives passed packets.
     next: Option<PathBuf>,
@@ -168,6 +172,17 @@ impl OwnProgram {
     /// Whether changes do not reach it.
     fn is_behind(&self) -> bool {
         self.has_other_tables || self.age == Age::Outlived
+    }
+
+    /// Whether an interface runs it, or where others call it, is its interface.
+    fn runs(&self, on: &InterfaceState, loader: &mut dyn Loader) -> anyhow::Result<bool> {
+        if self.entry.is_some() {
+            return Ok(on.index == self.index);
+        }
+        if self.is_at_tcx {
+            return loader.runs_at_tcx(on.index, self.number);
+        }
+        Ok(on.program.is_some_and(|(_, number)| number == self.number))
     }
 }
 
@@ -201,10 +216,10 @@ impl Programs {
         let settings: Array<Settings> = maps.array("SETTINGS")?;
         let has_other_tables = held.has_other_layout || !settings.get(0)?.are_written();
         let port = |link: &PinnedLink| {
-            let on = interface::running(link.program)?;
-            let program = on.map(|on| OwnProgram {
+            let program = link.on.map(|index| OwnProgram {
                 number: link.program,
-                index: on.index,
+                index,
+                is_at_tcx: link.is_at_tcx,
                 takes_long_frames: link.takes_long_frames,
                 next: None,
                 entry: None,
@@ -219,14 +234,14 @@ impl Programs {
                 interface: interface.unwrap_or_else(|| unwanted(link)),
                 program,
             };
-            anyhow::Ok((link.interface.clone(), port))
+            (link.interface.clone(), port)
         };
         let mut programs = Self {
             loader,
             rules: ByGeneration::default(),
             rules_by_slot: maps.array(INTERFACES)?,
             features: Features::NONE,
-            ports: held.links.iter().map(port).collect::<anyhow::Result<_>>()?,
+            ports: held.links.iter().map(port).collect(),
         };
         // Packets are judged by these rules until others are set.
         programs.rules = programs.rules()?;
@@ -296,23 +311,26 @@ impl Attachments for Programs {
         self.ports.values().any(|port| port.program.is_some())
     }
 
-    fn look(&self, interface: &str) -> anyhow::Result<Sight> {
+    fn look(&mut self, interface: &str) -> anyhow::Result<Sight> {
         let there = interface::query(interface)?;
         let port = self.ports.get(interface);
         let program = match port.and_then(|port| port.program.as_ref()) {
             Some(own) => {
-                let runs = |state: &InterfaceState| match own.entry {
-                    Some(_) => state.index == own.index,
-                    None => state
-                        .program
-                        .is_some_and(|(_, number)| number == own.number),
+                let on = match &there {
+                    Some(there) if own.runs(there, &mut *self.loader)? => Some(there.clone()),
+                    _ => match interface::query_index(own.index)? {
+                        Some(on) if own.runs(&on, &mut *self.loader)? => Some(on),
+                        _ => None,
+                    },
                 };
-                let on = match there.clone().filter(runs) {
-                    Some(on) => Some(on),
-                    None => interface::query_index(own.index)?.filter(runs),
-                };
+                let tcx = own.is_at_tcx.then_some((AttachMode::Tcx, own.number));
+                let on = on.map(|on| InterfaceState {
+                    program: tcx.or(on.program),
+                    ..on
+                });
                 Some(Running {
                     on,
+                    is_at_tcx: own.is_at_tcx,
                     takes_long_frames: own.takes_long_frames,
                     next: own.next.clone(),
                     entry: own.entry.clone(),
@@ -321,6 +339,7 @@ impl Attachments for Programs {
             }
             None => port.filter(|port| port.is_pinned).map(|_| Running {
                 on: None,
+                is_at_tcx: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,
@@ -511,6 +530,7 @@ impl Programs {
             program: Some(OwnProgram {
                 number: attachment.program,
                 index: state.index,
+                is_at_tcx: attachment.mode == Some(AttachMode::Tcx),
                 takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
                 next: attachment.next.clone(),
                 entry: attachment.entry.clone(),
@@ -521,7 +541,7 @@ impl Programs {
         self.ports.insert(name.clone(), port);
         let remarks = [
             attachment.remark.clone(),
-            remark(&state, &attachment),
+            remark(&state, &attachment, self.features),
             self.double_pass_remark(&state),
         ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
@@ -533,7 +553,7 @@ impl Programs {
         program.is_some_and(|program| program.age != Age::Current)
     }
 
-    fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
+    fn runs_on(&mut self, name: &str) -> anyhow::Result<bool> {
         let program = self.look(name)?.program;
         Ok(program.is_some_and(|program| program.on.is_some()))
     }
@@ -591,8 +611,12 @@ impl Programs {
 fn unwanted(link: &PinnedLink) -> Interface {
     Interface {
         name: link.interface.clone(),
-        mode: Mode::Auto,
-        jumbo: link.takes_long_frames,
+        mode: if link.is_at_tcx {
+            Mode::Tcx
+        } else {
+            Mode::Auto
+        },
+        jumbo: link.takes_long_frames && !link.is_at_tcx,
         next: None,
         policy: None,
         node: None,
@@ -600,10 +624,17 @@ fn unwanted(link: &PinnedLink) -> Interface {
     }
 }
 
-/// Returns a remark about how a program runs.
-fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
+/// Returns a remark about how a program with these features runs.
+fn remark(state: &InterfaceState, attachment: &Attachment, features: Features) -> Option<String> {
+    if attachment.mode == Some(AttachMode::Tcx) && features.has(Feature::SlidingLog) {
+        return Some(
+            "tcx mode: in a limit by sliding-log, a frame that GRO merged counts as one packet: \
+             use sliding-window"
+                .to_owned(),
+        );
+    }
     let kind = state.kind.as_deref().unwrap_or("virtual interface");
-    if attachment.mode != Some(XdpMode::Generic) {
+    if attachment.mode != Some(AttachMode::Generic) {
         return None;
     }
     if state.is_uncut() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock;
 
-const NATIVE: XdpMode = XdpMode::Native;
+const NATIVE: AttachMode = AttachMode::Native;
 
 #[test]
 fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_configured_again() {
@@ -60,6 +60,7 @@ impl World {
             let runs = |it: &&InterfaceState| it.program.is_some_and(|(_, id)| id == *own);
             Running {
                 on: self.interfaces.iter().find(runs).cloned(),
+                is_at_tcx: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,
@@ -169,6 +170,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
     };
     let runs = |on: Option<InterfaceState>| Running {
         on,
+        is_at_tcx: false,
         takes_long_frames: false,
         next: None,
         entry: None,

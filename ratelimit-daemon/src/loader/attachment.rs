@@ -14,12 +14,9 @@ use aya::{
 use ratelimit_core::config::Mode;
 use tracing::{info, warn};
 
-use super::{
-    Attachment, InterfacePlan, foreign,
-    pins::{LinkPin, Pins},
-};
+use super::{InterfacePlan, entry_point::EntryPoint, foreign, pins::LinkPin, tcx};
 use crate::{clock, private};
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState};
 
 /// The timeout for the kernel to release a link.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,28 +27,26 @@ enum Adoption {
     /// It runs the new program.
     Adopted(FdLink),
     /// It ran in this mode, which is not the wanted one, and was detached.
-    TakenOff(XdpMode),
+    TakenOff(AttachMode),
     /// It had come off its interface.
     Gone,
 }
 
 /// Attaches `program` to `interface`: replaces the program on our pinned link without a gap, or
-/// creates a new link.
+/// creates a new link. Returns a remark, if there is one.
 pub fn attach(
     program: &mut Xdp,
     (interface, state): (&InterfacePlan, &InterfaceState),
-    frags: bool,
-    pins: &Pins,
+    path: &Path,
     pinned: Option<&LinkPin>,
-) -> anyhow::Result<Attachment> {
+) -> anyhow::Result<Option<String>> {
     let name = &interface.name;
-    let path = pins.link(interface.slot, name, frags);
     let mut remark = None;
     let adoption = pinned.map(|pin| adopt(program, interface, pin, state));
     match adoption.transpose()? {
         Some(Adoption::Adopted(link)) => {
             if !path.exists() {
-                pin(link, name, &path)?;
+                pin(link, name, path)?;
             }
             if let Some(pin) = pinned.filter(|pin| pin.path != path) {
                 private::remove(&pin.path)?;
@@ -59,25 +54,18 @@ pub fn attach(
         }
         Some(Adoption::TakenOff(mode)) => {
             let anew = attach_anew(program, interface, state);
-            remark = match anew.and_then(|(link, remark)| Ok((pin(link, name, &path)?, remark))) {
+            remark = match anew.and_then(|(link, remark)| Ok((pin(link, name, path)?, remark))) {
                 Ok((_, remark)) => remark,
-                Err(error) => Some(put_back(program, interface, state, mode, &path, error)?),
+                Err(error) => Some(put_back(program, interface, state, mode, path, error)?),
             };
         }
         Some(Adoption::Gone) | None => {
             let link;
             (link, remark) = attach_anew(program, interface, state)?;
-            pin(link, name, &path)?;
+            pin(link, name, path)?;
         }
     }
-    let linked = open_at(&path)?.info().context("reading the pinned link")?;
-    Ok(Attachment {
-        mode: Some(running_mode(state)?),
-        entry: None,
-        program: linked.program_id(),
-        next: None,
-        remark,
-    })
+    Ok(remark)
 }
 
 /// Replaces the program of a pinned link, unless that has come off its interface or has the wrong
@@ -96,10 +84,10 @@ fn adopt(
     let running = now.and_then(|state| state.program);
     let running = running.filter(|(_, running)| *running == linked);
     let fits = match (interface.mode, running) {
-        (Mode::Native, Some((mode, _))) => mode == XdpMode::Native,
-        (Mode::Generic, Some((mode, _))) => mode == XdpMode::Generic,
+        (Mode::Native, Some((mode, _))) => mode == AttachMode::Native,
+        (Mode::Generic, Some((mode, _))) => mode == AttachMode::Generic,
         (Mode::Auto, Some(_)) => true,
-        (Mode::Pinned, _) | (_, None) => false,
+        (Mode::Pinned | Mode::Tcx, _) | (_, None) => false,
     };
     if !fits {
         info!(
@@ -133,25 +121,25 @@ fn attach_anew(
     if let Some((mode, id)) = state.program {
         bail!(
             "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run \
-             both, pin it before (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `chain = \
-             \"/sys/fs/bpf/NAME\"` for this interface",
+             both, write `mode = \"tcx\"` for this interface, or pin it before (`bpftool prog pin \
+             id {id} /sys/fs/bpf/NAME`), and write `chain = \"/sys/fs/bpf/NAME\"`",
             mode.label(),
             foreign::detach_command(name, mode, id),
         );
     }
     let mut attach = |mode| attach_as(program, interface, &state, mode);
     let link = match interface.mode {
-        Mode::Native => attach(XdpMode::Native)?,
-        Mode::Generic => attach(XdpMode::Generic)?,
-        Mode::Pinned => bail!("the program of {name} waits for its caller"),
-        Mode::Auto => match attach(XdpMode::Native) {
+        Mode::Native => attach(AttachMode::Native)?,
+        Mode::Generic => attach(AttachMode::Generic)?,
+        Mode::Pinned | Mode::Tcx => bail!("the program of {name} is not attached to XDP"),
+        Mode::Auto => match attach(AttachMode::Native) {
             Ok(link) => link,
             Err(error) => {
                 let remark = format!(
                     "the driver refuses XDP: falling back to generic mode, which is several times \
                      slower: {error:#}"
                 );
-                return Ok((attach(XdpMode::Generic)?, Some(remark)));
+                return Ok((attach(AttachMode::Generic)?, Some(remark)));
             }
         },
     };
@@ -168,7 +156,7 @@ fn put_back(
     program: &mut Xdp,
     interface: &InterfacePlan,
     state: &InterfaceState,
-    mode: XdpMode,
+    mode: AttachMode,
     path: &Path,
     error: anyhow::Error,
 ) -> anyhow::Result<String> {
@@ -190,12 +178,13 @@ fn attach_as(
     program: &mut Xdp,
     interface: &InterfacePlan,
     state: &InterfaceState,
-    mode: XdpMode,
+    mode: AttachMode,
 ) -> anyhow::Result<FdLink> {
     let flag = match mode {
-        XdpMode::Native => xdp::XdpMode::Driver,
-        XdpMode::Generic => xdp::XdpMode::Skb,
-        XdpMode::Offloaded => xdp::XdpMode::Hardware,
+        AttachMode::Native => xdp::XdpMode::Driver,
+        AttachMode::Generic => xdp::XdpMode::Skb,
+        AttachMode::Offloaded => xdp::XdpMode::Hardware,
+        AttachMode::Tcx => bail!("TCX is no mode of XDP"),
     };
     let attached: Result<_, ProgramError> = program.attach_to_if_index(state.index, flag);
     let id = attached.map_err(|error| {
@@ -217,7 +206,7 @@ fn attach_as(
 fn in_words(
     program: &Xdp,
     state: &InterfaceState,
-    mode: XdpMode,
+    mode: AttachMode,
     error: ProgramError,
 ) -> anyhow::Error {
     let error = anyhow::Error::from(error);
@@ -272,7 +261,8 @@ fn fd_link(program: &mut Xdp, id: xdp::XdpLinkId) -> anyhow::Result<FdLink> {
         .context("the kernel gave no link that can be pinned")
 }
 
-fn running_mode(on: &InterfaceState) -> anyhow::Result<XdpMode> {
+/// The mode of the XDP program that an interface runs.
+pub fn running_mode(on: &InterfaceState) -> anyhow::Result<AttachMode> {
     let state = interface::query_index(on.index)?;
     let (mode, _) = state
         .and_then(|state| state.program)
@@ -290,7 +280,16 @@ pub fn program(pin: &LinkPin) -> anyhow::Result<u32> {
 
 /// The interface that runs the program of a pinned link, whatever its name is.
 pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceState>> {
-    pin.map_or(Ok(None), |pin| interface::running(program(pin)?))
+    pin.map_or(Ok(None), |pin| running(pin.entry_point, program(pin)?))
+}
+
+/// The interface that runs a program; `None` when none does.
+pub fn running(entry_point: EntryPoint, program: u32) -> anyhow::Result<Option<InterfaceState>> {
+    if entry_point.is_tcx() {
+        tcx::running(program)
+    } else {
+        interface::running(program)
+    }
 }
 
 /// Removes the pin of a link, which takes its program off the interface, and waits until it is off:
@@ -299,7 +298,7 @@ pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     let program = program(pin)?;
     private::remove(&pin.path)?;
     let deadline = clock::monotonic() + DETACH_TIMEOUT;
-    while let Some(on) = interface::running(program)? {
+    while let Some(on) = running(pin.entry_point, program)? {
         if clock::monotonic() > deadline {
             bail!(
                 "the program is still on {}: another process holds its link",

@@ -17,7 +17,10 @@ use aya::{
 };
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
 
-use super::{Attachment, InterfacePlan, load::pass_verifier, next, object::ENTRY, pins::Pins};
+use super::{
+    Attachment, InterfacePlan, entry_point::EntryPoint, load::pass_verifier, next, object::ENTRY,
+    pins::Pins,
+};
 use crate::private;
 
 /// The name of the pinned program.
@@ -52,7 +55,7 @@ impl DispatcherEntry {
             directory,
             frags,
         };
-        pass_verifier(entry.xdp()?).context("loading the entry")?;
+        pass_verifier(entry.xdp()?, Xdp::load).context("loading the entry")?;
         entry.leave_to(program)?;
         entry.pin()?;
         Ok(entry)
@@ -129,12 +132,16 @@ impl DispatcherEntry {
 pub fn give(
     program: &mut Xdp,
     plan: &InterfacePlan,
-    frags: bool,
+    entry_point: EntryPoint,
     pins: &Pins,
 ) -> anyhow::Result<(Attachment, DispatcherEntry)> {
-    let entry = DispatcherEntry::set(pins.entry(&plan.name), program, frags)?;
+    let entry = DispatcherEntry::set(
+        pins.entry(&plan.name),
+        program,
+        entry_point.takes_long_frames(),
+    )?;
     unpin_program(pins, &plan.name)?;
-    let path = pins.program(plan.slot, &plan.name, frags);
+    let path = pins.program(plan.slot, &plan.name, entry_point);
     program
         .pin(&path)
         .with_context(|| format!("pinning {}", path.display()))?;

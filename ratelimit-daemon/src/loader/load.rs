@@ -9,22 +9,23 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::{
     Ebpf, EbpfLoader,
-    programs::{ProgramError, Xdp},
+    programs::{Program, ProgramError, SchedClassifier, Xdp},
 };
 use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
     direct::Direct,
     features::{Feature, Features},
-    layout::{PROGRAM, PROGRAM_FRAGS, first_counter},
+    layout::first_counter,
     parse::LinkLayer,
     refused::sets_of_cpu,
 };
-use ratelimit_core::ip_family::IpAddress;
+use ratelimit_core::{config::Mode, ip_family::IpAddress};
 
 use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT,
     compact::{self, Seeds},
+    entry_point::EntryPoint,
     logs,
     map_names::{REFUSED_MAPS, SOURCE_MAPS, missing},
     object::{LEAN_OBJECT, specialised},
@@ -43,7 +44,8 @@ pub const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Variant {
     slot: u32,
-    entry_point: &'static str,
+    /// The entry point.
+    pub entry_point: EntryPoint,
     link_layer: LinkLayer,
     has_next: bool,
     /// The features of the configuration.
@@ -80,11 +82,6 @@ impl Variant {
             features: plan.features(),
         }
     }
-
-    /// Whether it is that of frames which may take several buffers.
-    pub fn frags(&self) -> bool {
-        self.entry_point == PROGRAM_FRAGS
-    }
 }
 
 /// A program that can be put on an interface, as often as that comes and goes.
@@ -97,12 +94,17 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The program.
-    pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
-        let program = self.ebpf.program_mut(self.variant.entry_point);
-        let program = program
-            .ok_or_else(|| anyhow!("the BPF object has no program {}", self.variant.entry_point))?;
-        program.try_into().context("the program is not one of XDP")
+    /// The program, of the type of its hook.
+    pub fn program<'a, P>(&'a mut self) -> anyhow::Result<&'a mut P>
+    where
+        &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+    {
+        let name = self.variant.entry_point.name();
+        let program = self.ebpf.program_mut(name);
+        let program = program.ok_or_else(|| anyhow!("the BPF object has no program {name}"))?;
+        program
+            .try_into()
+            .context("the program is one of another hook")
     }
 }
 
@@ -189,21 +191,29 @@ pub fn program(
     let mut ebpf = load(object, &specialised, pins, maps, seeds, variant)?;
     let log = ProgramLog::of(&mut ebpf);
     let mut loaded = Loaded { ebpf, variant, log };
-    pass_verifier(loaded.xdp()?).context("passing the verifier")?;
+    if variant.entry_point.is_tcx() {
+        pass_verifier(loaded.program()?, SchedClassifier::load)
+    } else {
+        pass_verifier(loaded.program()?, Xdp::load)
+    }
+    .context("passing the verifier")?;
     Ok(loaded)
 }
 
 /// Loads a program. The verifier gives up with `EAGAIN` when the thread gets a signal; then it is
 /// asked again, as libbpf does.
-pub fn pass_verifier(program: &mut Xdp) -> Result<(), ProgramError> {
+pub fn pass_verifier<P>(
+    program: &mut P,
+    load: fn(&mut P) -> Result<(), ProgramError>,
+) -> Result<(), ProgramError> {
     const ATTEMPTS: usize = 5;
-    let mut answer = program.load();
+    let mut answer = load(program);
     for _ in 1..ATTEMPTS {
         match &answer {
             Err(ProgramError::LoadError { io_error, .. })
                 if io_error.kind() == io::ErrorKind::WouldBlock =>
             {
-                answer = program.load();
+                answer = load(program);
             }
             _ => break,
         }
@@ -229,12 +239,15 @@ fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
 /// The program of frames that may take several buffers costs a call more, and lets the MTU be
 /// raised while it runs. It stays where it is: some drivers look at the MTU only when the first
 /// program comes (`veth_xdp_set`).
-fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>) -> &'static str {
-    let is_long = plan.jumbo || on.mtu > MTU_OF_ONE_BUFFER;
-    if is_long || pin.is_some_and(|pin| pin.frags) {
-        PROGRAM_FRAGS
+fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>) -> EntryPoint {
+    if plan.mode == Mode::Tcx {
+        return EntryPoint::Tcx;
+    }
+    let was_long = |pin: &LinkPin| pin.entry_point == EntryPoint::XdpFrags;
+    if plan.jumbo || on.mtu > MTU_OF_ONE_BUFFER || pin.is_some_and(was_long) {
+        EntryPoint::XdpFrags
     } else {
-        PROGRAM
+        EntryPoint::Xdp
     }
 }
 
@@ -283,13 +296,17 @@ fn all_features(plan: &MapPlan, variant: Variant) -> Features {
     } else {
         variant.features
     };
-    features
+    let features = features
         .with_if(is_realtime, Feature::Interruptible)
         .with_if(plan.sizes.sets.is_some(), Feature::Compact)
         .with_if(
             variant.link_layer != LinkLayer::Ethernet,
             Feature::NoEthernet,
         )
-        .with_if(variant.frags(), Feature::Frags)
-        .with_if(variant.has_next, Feature::Next)
+        .with_if(variant.has_next, Feature::Next);
+    match variant.entry_point {
+        EntryPoint::Xdp => features,
+        EntryPoint::XdpFrags => features.with(Feature::Frags),
+        EntryPoint::Tcx => features.at_tcx(),
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, ensure};
 use aya::{
     maps::MapData,
-    programs::{ProgramInfo, Xdp, links::FdLink},
+    programs::{ProgramInfo, links::FdLink},
 };
 use ratelimit_core::config::Mode;
 
@@ -23,9 +23,9 @@ use super::{
     logs, memory_check,
     next::{self, Next},
     pins::{LinkPin, Pins, is_shared},
-    program_log, resized_maps,
+    program_log, resized_maps, tcx,
 };
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode, helpers};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState, helpers};
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -114,11 +114,11 @@ impl Loader for Local {
         let has_other_layout = links.iter().any(|pin| !pins.is_own(pin));
         let links = links
             .into_iter()
-            .map(|pin| Ok(held(attachment::program(&pin)?, pin)));
+            .map(|pin| held(attachment::program(&pin)?, pin));
         let programs = pins.all_programs()?.into_iter().map(|pin| {
             let info = ProgramInfo::from_pin(&pin.path)
                 .with_context(|| format!("reading {}", pin.path.display()))?;
-            Ok(held(info.id(), pin))
+            held(info.id(), pin)
         });
         Ok(Pinned {
             links: links.chain(programs).collect::<anyhow::Result<_>>()?,
@@ -221,7 +221,11 @@ impl Loader for Local {
         self.links.remove(&plan.name);
         let pins = self.pins()?;
         let links = pins.all_links()?;
-        let pin = links.iter().find(|pin| pin.interface == plan.name);
+        // A daemon that was killed while it changed the mode left one at both hooks.
+        let of_interface = links.into_iter().filter(|pin| pin.interface == plan.name);
+        let at_hook = |pin: &LinkPin| pin.entry_point.is_tcx() == (plan.mode == Mode::Tcx);
+        let (at_hook, at_other): (Vec<_>, Vec<_>) = of_interface.partition(at_hook);
+        let pin = at_hook.first().or(at_other.first());
         let on = match interface::query(&plan.name)? {
             Some(on) => on,
             None => attachment::interface_of(pin)?
@@ -230,18 +234,23 @@ impl Loader for Local {
         let variant = load::Variant::of(plan, &on, pin)?;
         let mut program = self.take_loaded(&plan.name, variant)?;
         let pins = self.pins()?;
-        let frags = variant.frags();
+        let (entry_point, frags) = (variant.entry_point, variant.entry_point.takes_long_frames());
         // The running program keeps its next program until it is replaced.
         let attached = self
             .next_of(plan, frags)
-            .and_then(|next| Ok((place(program.xdp()?, (plan, &on), frags, pins, pin)?, next)))
+            .and_then(|next| {
+                Ok((
+                    place(&mut program, (plan, &on), pins, (&at_hook, &at_other))?,
+                    next,
+                ))
+            })
             .and_then(|placed| {
                 let kept = plan.next.as_ref().map(|_| frags);
                 next::release(pins, plan.slot, kept).map(|()| placed)
             });
         let attached = attached.map(|((mut attached, entry), next)| {
             attached.next = next.as_ref().map(|next| next.path().to_owned());
-            if plan.mode == Mode::Auto && attached.mode == Some(XdpMode::Generic) {
+            if plan.mode == Mode::Auto && attached.mode == Some(AttachMode::Generic) {
                 // A link that is adopted was refused earlier.
                 let earlier = self.fallbacks.remove(&plan.name);
                 let remark = attached.remark.or(earlier);
@@ -260,13 +269,17 @@ impl Loader for Local {
         self.loaded.insert(plan.name.clone(), program);
         let pins = self.pins()?;
         // The previous program may continue to run.
-        let path = pins.link(plan.slot, &plan.name, frags);
+        let path = pins.link(plan.slot, &plan.name, entry_point);
         let link = attachment::open_at(&path);
         pins.remove_unused_layouts()?;
         if let Ok(link) = link {
             self.links.insert(plan.name.clone(), (path, link));
         }
         attached
+    }
+
+    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool> {
+        tcx::runs(interface, program)
     }
 
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
@@ -338,30 +351,55 @@ fn name_missing(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Describes a pinned link with this program.
-fn held(program: u32, pin: LinkPin) -> PinnedLink {
-    PinnedLink {
+fn held(program: u32, pin: LinkPin) -> anyhow::Result<PinnedLink> {
+    let on = attachment::running(pin.entry_point, program)?;
+    Ok(PinnedLink {
         interface: pin.interface,
         slot: pin.slot,
         program,
-        takes_long_frames: pin.frags,
-    }
+        on: on.map(|on| on.index),
+        takes_long_frames: pin.entry_point.takes_long_frames(),
+        is_at_tcx: pin.entry_point.is_tcx(),
+    })
 }
 
-/// Puts a program on an interface, or pins it for others to call: then with what they call.
+/// Puts a program on an interface, or pins it for others to call: then with what they call. Of our
+/// pinned links there, the first are at its hook, and the others are detached.
 fn place(
-    program: &mut Xdp,
+    loaded: &mut Loaded,
     (plan, on): (&InterfacePlan, &InterfaceState),
-    frags: bool,
     pins: &Pins,
-    pin: Option<&LinkPin>,
+    (at_hook, at_other): (&[LinkPin], &[LinkPin]),
 ) -> anyhow::Result<(Attachment, Option<DispatcherEntry>)> {
-    if plan.mode == Mode::Pinned {
-        let (attachment, entry) = entry::give(program, plan, frags, pins)?;
-        pin.map_or(Ok(()), attachment::detach)?;
-        return Ok((attachment, Some(entry)));
-    }
-    let attachment = attachment::attach(program, (plan, on), frags, pins, pin)?;
+    let entry_point = loaded.variant.entry_point;
+    let path = pins.link(plan.slot, &plan.name, entry_point);
+    let (remark, mode) = match plan.mode {
+        Mode::Pinned => {
+            let (attachment, entry) = entry::give(loaded.program()?, plan, entry_point, pins)?;
+            at_hook.iter().try_for_each(attachment::detach)?;
+            at_other.iter().try_for_each(attachment::detach)?;
+            return Ok((attachment, Some(entry)));
+        }
+        Mode::Tcx => {
+            tcx::attach(loaded.program()?, on, &path, at_hook.first())?;
+            (None, AttachMode::Tcx)
+        }
+        Mode::Auto | Mode::Native | Mode::Generic => {
+            let pin = at_hook.first();
+            let remark = attachment::attach(loaded.program()?, (plan, on), &path, pin)?;
+            (remark, attachment::running_mode(on)?)
+        }
+    };
+    at_other.iter().try_for_each(attachment::detach)?;
     entry::take_away(pins, &plan.name)?;
+    let linked = attachment::open_at(&path)?.info();
+    let attachment = Attachment {
+        mode: Some(mode),
+        entry: None,
+        program: linked.context("reading the pinned link")?.program_id(),
+        next: None,
+        remark,
+    };
     Ok((attachment, None))
 }
 

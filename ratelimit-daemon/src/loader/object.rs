@@ -7,7 +7,7 @@ use miniz_oxide::inflate::decompress_to_vec;
 use object::{Object as _, ObjectSection as _, SectionKind};
 use ratelimit_common::{
     direct::{self, Direct},
-    features::{self, Features},
+    features::{self, Feature, Features},
 };
 
 use super::dead_calls;
@@ -28,6 +28,9 @@ pub static OBJECT: LazyLock<Vec<u8>> = embedded!("ratelimit");
 /// An object with the same maps, and the code of `Features::LEAN`.
 pub static LEAN_OBJECT: LazyLock<Vec<u8>> = embedded!("lean");
 
+/// An object with the same maps, and the program for TCX.
+pub static TCX_OBJECT: LazyLock<Vec<u8>> = embedded!("tcx");
+
 /// The object that others load, or call where it is pinned: `entry.rs` of `ratelimit-ebpf`.
 pub static ENTRY: LazyLock<Vec<u8>> = embedded!("entry");
 
@@ -41,7 +44,9 @@ pub type DirectDescriptors = [RawFd; Direct::NAMES.len()];
 ///
 /// When the object cannot be read, which a test rules out.
 pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyhow::Result<Vec<u8>> {
-    let built = if Features::LEAN.covers(features) {
+    let built = if features.has(Feature::Tcx) {
+        &TCX_OBJECT
+    } else if Features::LEAN.covers(features) {
         &LEAN_OBJECT
     } else {
         &OBJECT
@@ -61,6 +66,7 @@ pub fn specialised(features: Features, direct_maps: &DirectDescriptors) -> anyho
 mod tests {
     use std::collections::BTreeSet;
 
+    use aya::sys::BpfHelper;
     use ratelimit_common::features::Feature;
     use ratelimit_interface::helpers::HELPERS;
 
@@ -83,6 +89,8 @@ mod tests {
                     }
                 }
             }
+            // At TCX it stands for one of XDP.
+            called.remove(&(BpfHelper::BPF_FUNC_skb_load_bytes as u32));
             let known: BTreeSet<_> = HELPERS.iter().map(|(helper, _)| *helper as u32).collect();
             assert_eq!(called, known);
         }

@@ -1,7 +1,7 @@
 //! The pins: maps and links that outlive the daemon, on a bpffs.
 //!
-//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with an `f` after
-//! the slot where frames may take several buffers. `<root>/v<layout>/programs` has what others call
+//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with the
+//! letter of the entry point after the slot. `<root>/v<layout>/programs` has what others call
 //! by `<root>/entries`, named like links.
 
 use std::{
@@ -19,6 +19,7 @@ use aya_obj::Object;
 use ratelimit_common::layout::{self, INTERFACES_MAX};
 use tracing::{info, warn};
 
+use super::entry_point::EntryPoint;
 use crate::private;
 
 /// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
@@ -39,15 +40,15 @@ pub struct LinkPin {
     pub slot: u32,
     /// The name of the interface.
     pub interface: String,
-    /// Whether it runs the multi-buffer program. Without the permission to query all programs this
-    /// is the only way to find out.
-    pub frags: bool,
+    /// The entry point that it runs. Without the permission to query all programs this is the only
+    /// way to find out.
+    pub entry_point: EntryPoint,
 }
 
 impl LinkPin {
     /// Renames the interface of the pin.
     pub fn rename(&self, interface: &str) -> anyhow::Result<()> {
-        let name = link_name(self.slot, interface, self.frags);
+        let name = link_name(self.slot, interface, self.entry_point);
         let path = self.path.with_file_name(name);
         fs::rename(&self.path, &path)
             .with_context(|| format!("renaming {} to {}", self.path.display(), path.display()))
@@ -106,13 +107,14 @@ impl Pins {
     }
 
     /// Returns the pin of the link of an interface.
-    pub fn link(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
-        self.links().join(link_name(slot, interface, frags))
+    pub fn link(&self, slot: u32, interface: &str, entry_point: EntryPoint) -> PathBuf {
+        self.links().join(link_name(slot, interface, entry_point))
     }
 
     /// Returns the pin of the program of an interface that others call.
-    pub fn program(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
-        self.programs().join(link_name(slot, interface, frags))
+    pub fn program(&self, slot: u32, interface: &str, entry_point: EntryPoint) -> PathBuf {
+        self.programs()
+            .join(link_name(slot, interface, entry_point))
     }
 
     /// The directory of the entry by which they do.
@@ -143,7 +145,7 @@ impl Pins {
                     .file_name()
                     .and_then(|name| name.to_str())
                     .and_then(parse_link_name);
-                let Some((slot, interface, frags)) = name else {
+                let Some((slot, interface, entry_point)) = name else {
                     warn!(path = %path.display(), "a pin that is not ours, left alone");
                     continue;
                 };
@@ -151,7 +153,7 @@ impl Pins {
                     path,
                     slot,
                     interface,
-                    frags,
+                    entry_point,
                 });
             }
         }
@@ -320,27 +322,22 @@ fn layouts(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// A bpffs refuses dots in names, which the names of VLAN interfaces have.
-fn link_name(slot: u32, interface: &str, frags: bool) -> String {
-    format!(
-        "{slot}{}-{}",
-        if frags { "f" } else { "" },
-        escaped(interface)
-    )
+fn link_name(slot: u32, interface: &str, entry_point: EntryPoint) -> String {
+    format!("{slot}{}-{}", entry_point.letter(), escaped(interface))
 }
 
 fn escaped(interface: &str) -> String {
     interface.replace('%', "%25").replace('.', "%2e")
 }
 
-fn parse_link_name(name: &str) -> Option<(u32, String, bool)> {
+fn parse_link_name(name: &str) -> Option<(u32, String, EntryPoint)> {
     let (slot, interface) = name.split_once('-')?;
-    let (slot, frags) = match slot.strip_suffix('f') {
-        Some(slot) => (slot, true),
-        None => (slot, false),
-    };
-    let slot = slot.parse().ok().filter(|slot| *slot < INTERFACES_MAX)?;
+    let digits = slot.trim_end_matches(char::is_alphabetic);
+    let is_it = |it: &EntryPoint| slot.strip_prefix(digits) == Some(it.letter());
+    let entry_point = EntryPoint::ALL.into_iter().find(is_it)?;
+    let slot = digits.parse().ok().filter(|slot| *slot < INTERFACES_MAX)?;
     let interface = interface.replace("%2e", ".").replace("%25", "%");
-    Some((slot, interface, frags))
+    Some((slot, interface, entry_point))
 }
 
 #[cfg(test)]
@@ -349,17 +346,17 @@ mod tests {
 
     #[test]
     fn the_name_of_a_link_tells_its_slot_and_interface() {
-        for (slot, interface, frags) in [
-            (0, "eth0", false),
-            (31, "eth0.100", true),
-            (7, "a%2e-b", false),
+        for (slot, interface, entry_point) in [
+            (0, "eth0", EntryPoint::Xdp),
+            (31, "eth0.100", EntryPoint::XdpFrags),
+            (7, "a%2e-b", EntryPoint::Tcx),
         ] {
-            let name = link_name(slot, interface, frags);
+            let name = link_name(slot, interface, entry_point);
             assert!(!name.contains('.'), "{name}");
-            let parsed = Some((slot, interface.to_owned(), frags));
+            let parsed = Some((slot, interface.to_owned(), entry_point));
             assert_eq!(parse_link_name(&name), parsed);
         }
-        for name in ["eth0", "32-eth0", "x-eth0", "f-eth0"] {
+        for name in ["eth0", "32-eth0", "x-eth0", "f-eth0", "1ft-eth0"] {
             assert_eq!(parse_link_name(name), None);
         }
     }
@@ -373,7 +370,7 @@ mod tests {
         for directory in [pins.links(), pins.entry("links"), pins.entry("v7")] {
             fs::create_dir_all(directory).unwrap();
         }
-        fs::write(pins.link(3, "eth0", false), "").unwrap();
+        fs::write(pins.link(3, "eth0", EntryPoint::Xdp), "").unwrap();
         fs::write(pins.entry("links").join("4-eth1"), "").unwrap();
         let found = pins.all_links().unwrap();
         assert_eq!(found.len(), 1, "{found:?}");

@@ -205,6 +205,10 @@ impl Loader for Remote {
         Ok(self.ask(&Request::KeepPinned)?.0)
     }
 
+    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool> {
+        Ok(self.ask(&Request::RunsAtTcx(interface, program))?.0)
+    }
+
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
         Ok(self.ask(&Request::StaleNext)?.0)
     }

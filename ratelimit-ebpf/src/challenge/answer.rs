@@ -1,12 +1,8 @@
 //! Overwrites the question with the answer: a SYN-ACK with a cookie, or a DNS answer with TC set.
 
 use aya_ebpf::{
-    bindings::{
-        xdp_action::{XDP_DROP, XDP_TX},
-        xdp_md,
-    },
+    bindings::xdp_action::{XDP_DROP, XDP_TX},
     helpers::bpf_xdp_adjust_tail,
-    programs::XdpContext,
 };
 use ratelimit_common::{
     Cursor, Instant,
@@ -23,7 +19,7 @@ use super::MapChallenge;
 use crate::{
     clock,
     first::first,
-    frame,
+    frame::{self, PacketContext},
     headers::{self, FIXED_HEADERS_MAX},
     interface,
     maps::{CHALLENGE, OF_CPU},
@@ -32,7 +28,7 @@ use crate::{
 
 /// Writes the answer over the question, and sends it back.
 #[inline(always)]
-pub fn answer(context: *mut xdp_md) -> u32 {
+pub fn answer(context: *mut PacketContext) -> u32 {
     let action = answer_question(context);
     if action == XDP_TX {
         return action;
@@ -42,25 +38,23 @@ pub fn answer(context: *mut xdp_md) -> u32 {
 
 subprograms! {
     /// [`options::write`] into the frame of `context`.
-    pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
+    pub fn write_options(context: *mut PacketContext, request: Request, now: Instant) -> Option<Written> {
         let request = Request {
             from: request.from & OFFSET_MAX,
             ..request
         };
-        let packet = XdpContext::new(context);
-        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+        let bounds = frame::bounds(context);
         // SAFETY: the bounds of the packet; no reference to it exists while it is written.
-        let front = unsafe { Front::from_raw(start, end) };
+        let front = unsafe { Front::from_raw(bounds.start, bounds.end) };
         let rules = CHALLENGE.get().of(settings().generation());
         let listener = rules.listener_options();
         let find = |kind| find_option(context, request.from, request.bytes, kind);
-        options::write(frame::whole(&packet), &front, request, listener, find, now)
+        options::write(frame::whole(context), &front, request, listener, find, now)
     }
 
     /// [`options::find`] so far behind the front of the frame.
-    fn find_option(context: *mut xdp_md, from: u16, bytes: u16, kind: Kind) -> u16 {
-        let packet = XdpContext::new(context);
-        let mut start = frame::whole(&packet);
+    fn find_option(context: *mut PacketContext, from: u16, bytes: u16, kind: Kind) -> u16 {
+        let mut start = frame::whole(context);
         start.skip(from & OFFSET_MAX);
         options::find(start, bytes, kind)
     }
@@ -72,30 +66,27 @@ subprograms! {
     }
 
     /// [`query::question_bytes`] of the packet of `context`.
-    pub fn question_bytes(context: *mut xdp_md) -> Option<u16> {
-        let packet = XdpContext::new(context);
-        let (frame, _) = frame::reread(&packet);
+    pub fn question_bytes(context: *mut PacketContext) -> Option<u16> {
+        let (frame, _) = frame::reread(context);
         let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
         query::question_bytes(frame, interface::link_layer(), name_bytes)
     }
 
     /// [`query::name_bytes`] so far behind the front of the frame.
-    fn name_bytes(context: *mut xdp_md, offset: u16) -> Option<u16> {
-        let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::reread(&packet);
+    fn name_bytes(context: *mut PacketContext, offset: u16) -> Option<u16> {
+        let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         query::name_bytes(cursor)
     }
 
     /// [`answer::sum`] of `bytes` bytes at an offset of the frame.
-    fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
-        let packet = XdpContext::new(context);
-        let (mut cursor, _) = frame::reread(&packet);
+    fn sum(context: *mut PacketContext, offset: u16, bytes: u16) -> u32 {
+        let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         answer::sum(cursor, bytes).unwrap_or(0)
     }
 
-    fn answer_question(context: *mut xdp_md) -> u32 {
+    fn answer_question(context: *mut PacketContext) -> u32 {
         let Some(of_cpu) = first(&OF_CPU) else {
             return XDP_DROP;
         };
@@ -104,11 +95,10 @@ subprograms! {
         let now = unsafe { clock::now(settings, of_cpu) };
         // SAFETY: it was found in the map.
         let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
-        let packet = XdpContext::new(context);
-        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
-        let frame = frame::whole(&packet);
+        let bounds = frame::bounds(context);
+        let frame = frame::whole(context);
         // SAFETY: the bounds of the packet; no reference to it exists while it is written.
-        let front = unsafe { Front::from_raw(start, end) };
+        let front = unsafe { Front::from_raw(bounds.start, bounds.end) };
         let walk = |cursor, first| headers::walk(context, cursor, first);
         let written = answer::write(
             frame,
@@ -124,13 +114,12 @@ subprograms! {
         }
     }
 
-    fn answer_query(context: *mut xdp_md) -> u32 {
-        let packet = XdpContext::new(context);
-        let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+    fn answer_query(context: *mut PacketContext) -> u32 {
+        let bounds = frame::bounds(context);
         // SAFETY: the bounds of the packet; no reference to it exists while it is written.
-        let front = unsafe { Front::from_raw(start, end) };
+        let front = unsafe { Front::from_raw(bounds.start, bounds.end) };
         let written = answer::write_query(
-            frame::whole(&packet),
+            frame::whole(context),
             &front,
             interface::link_layer(),
             |_, _| question_bytes(context),
@@ -145,11 +134,11 @@ subprograms! {
 
 /// Cuts a frame to the written bytes, and sends it back.
 #[inline(always)]
-fn send_back(context: *mut xdp_md, bytes: u16) -> u32 {
+fn send_back(context: *mut PacketContext, bytes: u16) -> u32 {
     let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
     if excess > 0 {
         // SAFETY: the helper changes the frame of the context. If it refuses, the rest is padding.
-        unsafe { bpf_xdp_adjust_tail(context, excess.wrapping_neg()) };
+        unsafe { bpf_xdp_adjust_tail(context.cast(), excess.wrapping_neg()) };
     }
     XDP_TX
 }

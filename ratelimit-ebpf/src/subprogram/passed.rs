@@ -3,7 +3,6 @@
 
 use core::ptr;
 
-use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     ClassSet, DropReason, Evidence, Instant, Settings,
     ban_budget::Slot,
@@ -26,6 +25,7 @@ use ratelimit_common::{
 use super::Packet;
 use crate::{
     compact::MapSet,
+    frame::PacketContext,
     limit_words::LogBits,
     map_words::{MapWord, RecordWords},
     maps::BanWords,
@@ -230,7 +230,7 @@ impl<T> Passed for Option<&T> {
 }
 
 /// The verifier knows that it is one.
-impl Passed for *mut xdp_md {
+impl Passed for *mut PacketContext {
     type Raw = Self;
 
     #[inline(always)]

@@ -68,8 +68,7 @@ fn missing_interfaces(state: &mut State, config: &Config) -> Vec<String> {
     let names = config.interfaces.iter().map(|it| &it.name);
     let new = names.filter(|name| !before.contains(name));
     let programs = state.enforcer.attachments();
-    let missing = new.filter(|name| programs.look(name).is_ok_and(|sight| sight.there.is_none()));
-    missing
+    new.filter(|name| programs.look(name).is_ok_and(|sight| sight.there.is_none()))
         .map(|name| format!("interface {name}: there is no such interface"))
         .collect()
 }

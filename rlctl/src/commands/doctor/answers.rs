@@ -1,7 +1,7 @@
 //! Whether an interface sends back what the program answers to a challenge.
 
 use ratelimit_core::config::{Interface, Mode};
-use ratelimit_interface::{InterfaceState, XdpMode};
+use ratelimit_interface::{AttachMode, InterfaceState};
 
 use super::{device::Device, finding::Finding};
 
@@ -12,7 +12,7 @@ const CHECK: &str = "challenge-answers";
 pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interface>) -> Finding {
     let runs = state.program.map(|(mode, _)| mode);
     let is_generic = match runs {
-        Some(mode) => mode == XdpMode::Generic,
+        Some(mode) => mode == AttachMode::Generic,
         None => config.is_some_and(|it| it.mode == Mode::Generic),
     };
     if is_generic {

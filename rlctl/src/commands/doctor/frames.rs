@@ -1,6 +1,6 @@
 //! Frames as the program sees them: length, and receive offloads.
 
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState};
 
 use super::{
     device::{self, Device},
@@ -11,6 +11,9 @@ use super::{
 /// `struct skb_shared_info` behind, and the longest Ethernet header with two VLAN tags. Some
 /// drivers keep a little more.
 const KEPT_OF_PAGE: usize = 256 + 320 + 22;
+
+/// What frames of several packets count as at TCX.
+const COUNTED: &str = "a merged frame counts for its packets";
 
 /// Whether frames of the MTU reach a program in the driver.
 pub fn mtu(state: &InterfaceState, device: &Device) -> Finding {
@@ -25,8 +28,9 @@ fn mtu_of(state: &InterfaceState, device: &Device, room: u32) -> Finding {
     if mtu <= room {
         return Finding::ok(check, format!("{mtu}, a frame fits into one page"));
     }
-    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
+    let runs_native = matches!(state.program, Some((AttachMode::Native, _)));
     match device.xdp {
+        _ if state.is_at_tcx() => Finding::ok(check, format!("{mtu}, which tcx mode takes")),
         _ if runs_native => Finding::ok(check, format!("{mtu}, and a program runs in the driver")),
         Some(xdp) if !xdp.is_native() => {
             Finding::ok(check, format!("{mtu}, which generic mode takes"))
@@ -67,6 +71,9 @@ pub fn lro(state: &InterfaceState, device: &Device) -> Finding {
         return Finding::ok(check, "off");
     }
     let found = format!("on: {}", on.join(" and "));
+    if state.is_at_tcx() {
+        return Finding::ok(check, format!("{found}, and {COUNTED}"));
+    }
     let why = "the device puts packets together: several count as one, \
                and most drivers refuse native XDP so";
     let features = on.join(" off ");
@@ -80,7 +87,11 @@ pub fn gro(state: &InterfaceState, device: &Device) -> Finding {
     let Some(is_on) = device.has("rx-gro") else {
         return unread(check, &state.name);
     };
-    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
+    if state.is_at_tcx() {
+        let is_on = if is_on { "on" } else { "off" };
+        return Finding::ok(check, format!("{is_on}, and {COUNTED}"));
+    }
+    let runs_native = matches!(state.program, Some((AttachMode::Native, _)));
     let may_be_native = device.xdp.is_some_and(device::XdpFeatures::is_native);
     let will_be_native = runs_native || (state.program.is_none() && may_be_native);
     if state.is_uncut() && !will_be_native {

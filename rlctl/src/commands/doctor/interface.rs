@@ -1,7 +1,10 @@
 //! Checks of one interface and its driver.
 
-use ratelimit_core::{api::InterfaceStatus, config::Config};
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_core::{
+    api::InterfaceStatus,
+    config::{Config, Mode},
+};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState};
 
 use super::{
     Circumstances, answers,
@@ -31,6 +34,14 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let daemon = daemon.into_iter().find(|it| it.name == name);
     let config = known.config.iter().flat_map(|it| &it.interfaces);
     let config = config.into_iter().find(|it| it.name == name);
+    // Programs at TCX are not among what the kernel tells of an interface.
+    let wants_tcx = daemon.is_some_and(|it| it.mode_wanted == "tcx")
+        || config.is_some_and(|it| it.mode == Mode::Tcx);
+    let program = wants_tcx.then_some((AttachMode::Tcx, 0));
+    let state = InterfaceState {
+        program: program.or(state.program),
+        ..state
+    };
     let is_wanted = daemon.is_some() || config.is_some();
     let has_challenge = known.config.iter().any(|it| it.challenge.is_some());
     let answers = has_challenge.then(|| answers::examine(&state, &device, config));
@@ -114,9 +125,10 @@ fn native(
 ) -> Finding {
     let check = "native-xdp";
     let ours = daemon.filter(|it| it.attached);
-    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
-    let runs_generic = ours.is_some() && matches!(state.program, Some((XdpMode::Generic, _)));
+    let runs_native = matches!(state.program, Some((AttachMode::Native, _)));
+    let runs_generic = ours.is_some() && matches!(state.program, Some((AttachMode::Generic, _)));
     match device.xdp {
+        _ if state.is_at_tcx() => Finding::ok(check, "not needed: the program runs at TCX"),
         _ if runs_native => Finding::ok(check, "yes, and a program runs in the driver"),
         Some(features) if features.is_native() && runs_generic => {
             let why = "generic mode costs several times as much per packet; it is configured, or \

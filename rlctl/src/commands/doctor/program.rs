@@ -3,7 +3,7 @@
 use aya::programs::{loaded_links, loaded_programs};
 use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
 use ratelimit_core::api::InterfaceStatus;
-use ratelimit_interface::{InterfaceState, XdpMode};
+use ratelimit_interface::{AttachMode, InterfaceState};
 
 use super::{finding::Finding, link};
 
@@ -13,7 +13,8 @@ const CHECK: &str = "xdp-program";
 /// configured.
 pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted: bool) -> Finding {
     let attached = daemon.is_some_and(|it| it.attached);
-    let Some((mode, program)) = state.program else {
+    let program = state.program.filter(|_| attached || !state.is_at_tcx());
+    let Some((mode, program)) = program else {
         return match daemon.and_then(|it| it.why.clone()) {
             Some(why) => Finding::error(CHECK, "none", why).fix("rlctl reload"),
             None => Finding::ok(CHECK, "none"),
@@ -58,11 +59,10 @@ pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted:
 
 fn foreign(
     state: &InterfaceState,
-    (mode, program): (XdpMode, u32),
+    (mode, program): (AttachMode, u32),
     name: Option<&str>,
     wanted: bool,
 ) -> Finding {
-    let interface = &state.name;
     let name = name.unwrap_or("without a name");
     let label = mode.label();
     let (held, fix) = match link_of(program, state.index) {
@@ -70,10 +70,7 @@ fn foreign(
             format!(", on the BPF link {id}"),
             format!("bpftool link detach id {id}"),
         ),
-        None => (
-            String::new(),
-            format!("ip link set dev {interface} {} off", mode.ip_word()),
-        ),
+        None => (String::new(), mode.detach_command(&state.name)),
     };
     let found = format!("{name}, number {program}, {label}{held}");
     let why = "it belongs to another program and is left alone: the interface is not protected";

@@ -1,7 +1,7 @@
 //! The queues of an interface: whether they spread packets over the CPUs, and the rules of drivers
 //! for XDP.
 
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, AttachMode, InterfaceState};
 
 use super::{
     device::{self, Device, Queues},
@@ -145,7 +145,7 @@ impl Subject {
             driver: state.kind.clone().or(driver),
             queues,
             receiving_max: state.rx_queues_max,
-            runs_native: matches!(state.program, Some((XdpMode::Native, _))),
+            runs_native: matches!(state.program, Some((AttachMode::Native, _))),
             has_challenge,
             cpus_online: count(online),
             cpus_possible: count(aya::util::nr_cpus().unwrap_or(online)),
