@@ -109,7 +109,10 @@ pub fn classes(
             Property::HopsAndService,
             headers.numbers.hops_and_service(),
         ))
-        .difference(excluded(Property::Vlan, headers.vlan))
+        .difference(excluded(
+            Property::Vlan,
+            tables.taken_vlan().unwrap_or(headers.vlan),
+        ))
         .difference(excluded(Property::Addresses, headers.addresses.bits()))
 }
 

@@ -8,15 +8,15 @@ const BYTES_BITS: u32 = 17;
 const BYTES_MAX: u32 = (1 << BYTES_BITS) - 1;
 /// Up to this many packets the code is their number less one.
 const EXACT: u32 = 112;
-/// From there on it stands for the next power of two: a merged frame is never charged too little.
+/// Beyond that it means the next power of two, so that a merged frame is never charged too little.
 const POWERS: u32 = EXACT.next_power_of_two();
 const CODES: u32 = 128;
 
 /// Whether frames can be several packets: in the program for TCX.
 const ARE_MERGED: bool = cfg!(feature = "tcx");
 
-/// The size of a frame of `bytes` bytes that was merged from `packets` packets. Bytes beyond 128 KiB
-/// do not count.
+/// The size of a frame of `bytes` bytes that was merged from `packets` packets. At most 128 KiB
+/// count.
 #[inline(always)]
 pub fn merged(bytes: u32, packets: u32) -> u32 {
     let code = if packets <= EXACT {

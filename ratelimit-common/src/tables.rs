@@ -38,6 +38,12 @@ pub trait Tables: Sized {
         LinkLayer::Ethernet
     }
 
+    /// The VLAN of the outermost tag, if the kernel took it off the frame.
+    #[inline(always)]
+    fn taken_vlan(&self) -> Option<u32> {
+        None
+    }
+
     /// The position of the inner packet, if the one in `frame` is a tunnel that is unwrapped.
     #[inline(always)]
     fn inner(&self, _frame: Cursor<'_>) -> Inner {

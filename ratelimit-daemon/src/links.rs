@@ -57,8 +57,8 @@ impl Sight {
 pub struct Running {
     /// The interface that runs it; `None` where none that is seen does.
     pub on: Option<InterfaceState>,
-    /// Whether it runs at TCX.
-    pub is_at_tcx: bool,
+    /// Whether another program at TCX runs before it.
+    pub is_behind_another: bool,
     /// Whether it takes frames of several buffers.
     pub takes_long_frames: bool,
     /// The program that gets what passes, as the configuration names it.
@@ -125,6 +125,10 @@ pub enum LinkState {
 /// The longest packet that fits into one buffer with any driver.
 pub const MTU_OF_ONE_BUFFER: u32 = 1_500;
 
+/// The remark where another program at TCX was attached before ours.
+pub const BEHIND_ANOTHER: &str = "another program at TCX runs first, and packets that it accepts \
+                                  are not judged: restart ratelimitd to run before it";
+
 /// Returns the action for the desired and observed state.
 pub fn step(wanted: &Interface, sight: &Sight) -> Step {
     let on = sight.program.as_ref().map(|program| program.on.as_ref());
@@ -152,7 +156,6 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
         (program.takes_long_frames || !is_long)
             && program.next == wanted.next
             && program.entry.is_some() == (wanted.mode == Mode::Pinned)
-            && program.is_at_tcx == (wanted.mode == Mode::Tcx)
     })
 }
 
@@ -171,7 +174,9 @@ pub fn link_state(sight: &Sight) -> LinkState {
             },
             None => LinkState::Attached {
                 mode: mode(on),
-                remark: None,
+                remark: program
+                    .filter(|program| program.is_behind_another)
+                    .map(|_| BEHIND_ANOTHER.to_owned()),
             },
         },
         (_, Some(on)) => LinkState::Renamed {

@@ -88,9 +88,9 @@ pub trait Loader: Send {
     /// Restores removed pins of maps and links, and returns whether any were missing.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// Returns whether the interface with an index runs a program at TCX, which only this process
-    /// may ask.
-    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool>;
+    /// Returns where the interface with an index runs a program at TCX, which only this process may
+    /// ask; `None` if it does not.
+    fn place_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<Option<Place>>;
 
     /// Returns the interfaces whose program calls another program than the one pinned at the path
     /// in `chain`, also if none is pinned there.
@@ -145,6 +145,16 @@ pub struct PinnedLink {
     pub is_at_tcx: bool,
     /// Whether that takes frames of several buffers.
     pub takes_long_frames: bool,
+}
+
+/// The place of a program at TCX.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// It gets all packets.
+    First,
+    /// It gets what a program before it leaves to the next.
+    Behind,
 }
 
 /// A table of the store `compact`.

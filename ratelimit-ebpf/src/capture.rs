@@ -18,7 +18,7 @@ use ratelimit_common::{
 use crate::{
     clock,
     first::first,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
@@ -29,14 +29,14 @@ use crate::{
 ///
 /// It needs no state from before the decision, because the stack has no room for that.
 #[inline(always)]
-pub fn offer(context: *mut PacketContext, verdict: Verdict) {
+pub fn offer(context: *mut Context, verdict: Verdict) {
     if !matches!(verdict, Verdict::Pass(_)) && CAPTURE.get().is_wanted() {
         capture_packet(context, verdict.index() as u64);
     }
 }
 
 subprograms! {
-    fn capture_packet(context: *mut PacketContext, verdict: u64) {
+    fn capture_packet(context: *mut Context, verdict: u64) {
         let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
         let observed = number >= DropReason::ALL.len() as u64;
         let number = if observed {
@@ -79,7 +79,7 @@ subprograms! {
 
 /// Whether the packet of `context` has a source that is captured.
 #[inline(always)]
-fn has_source(context: *mut PacketContext, capture: &Capture) -> bool {
+fn has_source(context: *mut Context, capture: &Capture) -> bool {
     if capture.has_all_sources() {
         return true;
     }
@@ -103,7 +103,7 @@ const UNWALKED: Walk = Walk {
 
 /// Sends the first bytes of the packet behind `head`.
 #[inline(always)]
-fn copy(context: *mut PacketContext, mut head: Head, snap: u32, tally: &mut Tally) {
+fn copy(context: *mut Context, mut head: Head, snap: u32, tally: &mut Tally) {
     let Some(owner) = first(&CAPTURE_ROOM) else {
         return;
     };

@@ -23,7 +23,7 @@ pub use self::answer::answer;
 use crate::{
     classify, ends,
     first::first,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers, interface, interruption, listener,
     map_words::MapWord,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, FamilyMaps, OF_CPU},
@@ -34,7 +34,7 @@ use crate::{
 /// The challenge by the rules of the generation of settings, for the packet of a context.
 pub struct MapChallenge {
     settings: Settings,
-    context: *mut PacketContext,
+    context: *mut Context,
     of_cpu: *mut OfCpu,
 }
 
@@ -45,11 +45,7 @@ impl MapChallenge {
     ///
     /// `of_cpu` is a live map value.
     #[inline(always)]
-    pub const unsafe fn new(
-        settings: Settings,
-        context: *mut PacketContext,
-        of_cpu: *mut OfCpu,
-    ) -> Self {
+    pub const unsafe fn new(settings: Settings, context: *mut Context, of_cpu: *mut OfCpu) -> Self {
         Self {
             settings,
             context,
@@ -318,7 +314,7 @@ subprograms! {
 
     /// [`challenge::judge`] of the packet of `context`.
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
-        context: *mut PacketContext, source: &A, upper: UpperLayer, settings: Settings, now: Instant
+        context: *mut Context, source: &A, upper: UpperLayer, settings: Settings, now: Instant
     ) -> challenge::Effect {
         let Some(of_cpu) = first(&OF_CPU) else {
             return challenge::Effect::Unasked;
@@ -352,7 +348,7 @@ subprograms! {
 
     /// [`challenge::is_unproved`] of the packet of `context`.
     pub fn is_unproved[is_unproved_v4, is_unproved_v6]<A>(
-        context: *mut PacketContext, source: &A, now: Instant
+        context: *mut Context, source: &A, now: Instant
     ) -> bool {
         let settings = settings();
         let Some(of_cpu) = first(&OF_CPU) else {

@@ -7,7 +7,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers::found_inner,
     tables::KernelTables,
 };
@@ -15,7 +15,7 @@ use crate::{
 subprograms! {
     /// [`classify::classify`].
     pub fn classify_packet(
-        context: *mut PacketContext, upper: UpperLayer, wanted: Wanted, policy: u32, inner: Inner
+        context: *mut Context, upper: UpperLayer, wanted: Wanted, policy: u32, inner: Inner
     ) -> Classified {
         let tables = KernelTables::without_settings(context, Instant::default());
         let tables = tables.with_inner(found_inner(inner));
@@ -27,7 +27,7 @@ subprograms! {
     /// Runs [`classify::classes`] for a packet without looking for an inner packet: the chain of
     /// calls has no stack left for that.
     pub fn classes_outside(
-        context: *mut PacketContext, upper: UpperLayer, asks_headers: bool
+        context: *mut Context, upper: UpperLayer, asks_headers: bool
     ) -> ClassSet {
         let tables = KernelTables::without_settings(context, Instant::default());
         let (frame, is_copied) = frame::reread(context);
@@ -36,7 +36,7 @@ subprograms! {
     }
 
     /// [`classify::excluded_by_destination`].
-    pub fn excluded_by_destination(context: *mut PacketContext, inner: Inner) -> ClassSet {
+    pub fn excluded_by_destination(context: *mut Context, inner: Inner) -> ClassSet {
         let (frame, _) = frame::reread(context);
         let tables = KernelTables::without_settings(context, Instant::default());
         classify::excluded_by_destination(frame, &tables.with_inner(found_inner(inner)))

@@ -13,7 +13,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers::{inner, walk},
     interface::link_layer,
     settings::settings,
@@ -34,7 +34,7 @@ subprograms! {
     /// The socket that this host has for the packet of `context`, if it is `wanted` and of this
     /// family.
     pub fn socket[find_socket_v4, find_socket_v6]<A>(
-        context: *mut PacketContext, wanted: Wanted
+        context: *mut Context, wanted: Wanted
     ) -> Socket {
         let inner = inner(context, settings().generation());
         let (frame, is_copied) = frame::reread(context);
@@ -55,7 +55,7 @@ subprograms! {
 }
 
 #[inline(always)]
-fn of_segment<A>(context: *mut PacketContext, connection: &Connection<A>) -> Socket {
+fn of_segment<A>(context: *mut Context, connection: &Connection<A>) -> Socket {
     // SAFETY: the tuple has the length passed to the kernel, and the layout of its member for the
     // family. It is only read.
     let socket: *mut bpf_sock = unsafe {
@@ -88,7 +88,7 @@ fn of_segment<A>(context: *mut PacketContext, connection: &Connection<A>) -> Soc
 }
 
 #[inline(always)]
-fn of_datagram<A>(context: *mut PacketContext, connection: &Connection<A>) -> Socket {
+fn of_datagram<A>(context: *mut Context, connection: &Connection<A>) -> Socket {
     // SAFETY: as above.
     let socket: *mut bpf_sock = unsafe {
         bpf_sk_lookup_udp(

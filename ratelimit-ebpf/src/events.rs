@@ -9,7 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     first::first,
-    frame::PacketContext,
+    frame::Context,
     headers,
     maps::{EVENTS, SAMPLER},
     samples,
@@ -32,7 +32,7 @@ subprograms! {
     /// Sends an event about the packet of `context`, which is of `source`. The next is not due
     /// before [`INTERVAL_NS`] are over.
     pub fn sample[sample_drop_v4, sample_drop_v6]<A>(
-        context: *mut PacketContext, source: &A, refused: Outcome, interface: u32, now: Instant
+        context: *mut Context, source: &A, refused: Outcome, interface: u32, now: Instant
     ) {
         let Some(refusal) = refused.refusal() else {
             return;

@@ -9,9 +9,9 @@
 use core::ops::Range;
 
 #[cfg(feature = "tcx")]
-pub use aya_ebpf::bindings::__sk_buff as PacketContext;
+pub use aya_ebpf::bindings::__sk_buff as Context;
 #[cfg(not(feature = "tcx"))]
-pub use aya_ebpf::bindings::xdp_md as PacketContext;
+pub use aya_ebpf::bindings::xdp_md as Context;
 use aya_ebpf::{cty::c_void, helpers};
 use ratelimit_common::{
     Cursor,
@@ -25,7 +25,7 @@ use crate::{first::first, interruption, maps::FRONT, subprogram::opaque};
 
 /// The readable bytes of the packet.
 #[inline(always)]
-pub fn bounds(context: *mut PacketContext) -> Range<*mut u8> {
+pub fn bounds(context: *mut Context) -> Range<*mut u8> {
     // SAFETY: the context lives as long as the program runs.
     unsafe { (*context).data as *mut u8..(*context).data_end as *mut u8 }
 }
@@ -37,7 +37,7 @@ fn length(bounds: &Range<*mut u8>) -> u32 {
 
 /// The bytes of the whole frame. To ask for them costs a call at XDP.
 #[inline(always)]
-pub fn bytes(context: *mut PacketContext) -> u32 {
+pub fn bytes(context: *mut Context) -> u32 {
     // SAFETY: the context lives as long as the program runs; the helper reads the length of its
     // frame.
     unsafe {
@@ -52,10 +52,32 @@ pub fn bytes(context: *mut PacketContext) -> u32 {
 subprograms! {
     /// The [size](frame_size) of the frame at TCX, with the packets that GRO merged, or that the
     /// sender left to its card to cut.
-    pub fn merged_size(context: *mut PacketContext) -> u32 {
+    pub fn merged_size(context: *mut Context) -> u32 {
         // SAFETY: the context lives as long as the program runs.
-        frame_size::merged(bytes(context), unsafe { (*context).gso_segs })
+        let (packets, each) = unsafe { ((*context).gso_segs, (*context).gso_size) };
+        let bytes = bytes(context);
+        // A virtual machine leaves it to its host to count them.
+        let packets = if packets == 0 && each != 0 {
+            bytes.div_ceil(each)
+        } else {
+            packets
+        };
+        frame_size::merged(bytes, packets)
     }
+}
+
+/// The VLAN of the tag that the kernel took off the frame, which it does before TCX.
+#[inline(always)]
+pub fn taken_vlan(_context: *mut Context) -> Option<u32> {
+    #[cfg(feature = "tcx")]
+    // SAFETY: the context lives as long as the program runs.
+    unsafe {
+        const VLAN_ID: u32 = 0xfff;
+        if (*_context).vlan_present != 0 {
+            return Some((*_context).vlan_tci & VLAN_ID);
+        }
+    }
+    None
 }
 
 /// Copies `bytes` bytes at an offset of the frame, and returns whether it has them.
@@ -64,12 +86,7 @@ subprograms! {
 ///
 /// There is room for them at `place`.
 #[inline(always)]
-pub unsafe fn read(
-    context: *mut PacketContext,
-    offset: u32,
-    place: *mut c_void,
-    bytes: u32,
-) -> bool {
+pub unsafe fn read(context: *mut Context, offset: u32, place: *mut c_void, bytes: u32) -> bool {
     // SAFETY: the caller's.
     unsafe {
         #[cfg(feature = "tcx")]
@@ -92,7 +109,7 @@ fn is_short(bounds: &Range<*mut u8>, frame_bytes: impl FnOnce() -> u32) -> bool 
 
 /// The bytes that can be read of a frame of `frame_bytes` bytes.
 #[inline(always)]
-pub fn readable(context: *mut PacketContext, frame_bytes: u32) -> u32 {
+pub fn readable(context: *mut Context, frame_bytes: u32) -> u32 {
     let bounds = bounds(context);
     if is_short(&bounds, || frame_bytes) {
         return frame_bytes.min(FRONT_COPIED);
@@ -102,14 +119,14 @@ pub fn readable(context: *mut PacketContext, frame_bytes: u32) -> u32 {
 
 /// Copies the front of a frame of `frame_bytes` bytes, if the first buffer has too little of it.
 #[inline(always)]
-pub fn copy_short(context: *mut PacketContext, frame_bytes: u32) {
+pub fn copy_short(context: *mut Context, frame_bytes: u32) {
     if is_short(&bounds(context), || frame_bytes) {
         copy_front(context, frame_bytes);
     }
 }
 
 subprograms! {
-    fn copy_front(context: *mut PacketContext, frame_bytes: u32) {
+    fn copy_front(context: *mut Context, frame_bytes: u32) {
         let Some(front) = first(&FRONT) else {
             return;
         };
@@ -130,7 +147,7 @@ subprograms! {
 /// A cursor at the beginning of the frame, which has this size, not all of it readable: over the
 /// first buffer, or over the copy.
 #[inline(always)]
-pub fn cursor<'a>(context: *mut PacketContext, size: u32) -> Cursor<'a> {
+pub fn cursor<'a>(context: *mut Context, size: u32) -> Cursor<'a> {
     let bounds = bounds(context);
     if is_short(&bounds, || frame_size::bytes(size)) {
         return copied(size);
@@ -141,7 +158,7 @@ pub fn cursor<'a>(context: *mut PacketContext, size: u32) -> Cursor<'a> {
 /// Reads the frame in a subprogram, which does not know its length and whether it was copied. The
 /// program does not return that: the verifier of 6.1 would follow everything after it twice.
 #[inline(always)]
-pub fn reread<'a>(context: *mut PacketContext) -> (Cursor<'a>, bool) {
+pub fn reread<'a>(context: *mut Context) -> (Cursor<'a>, bool) {
     let bounds = bounds(context);
     if is_short(&bounds, || bytes(context)) {
         return (copied(0), true);
@@ -151,7 +168,7 @@ pub fn reread<'a>(context: *mut PacketContext) -> (Cursor<'a>, bool) {
 
 /// A cursor at the front of a frame that takes one buffer.
 #[inline(always)]
-pub fn whole<'a>(context: *mut PacketContext) -> Cursor<'a> {
+pub fn whole<'a>(context: *mut Context) -> Cursor<'a> {
     let bounds = bounds(context);
     let frame_bytes = length(&bounds);
     in_buffer(bounds, frame_bytes)
@@ -160,7 +177,7 @@ pub fn whole<'a>(context: *mut PacketContext) -> Cursor<'a> {
 /// Reads the frame from the context again: the compiler would keep the bounds of the packet on the
 /// stack, which has no room.
 #[inline(always)]
-pub fn whole_by_context<'a>(context: *mut PacketContext) -> Cursor<'a> {
+pub fn whole_by_context<'a>(context: *mut Context) -> Cursor<'a> {
     // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds
     // the kernel gives.
     unsafe {

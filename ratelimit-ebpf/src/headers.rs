@@ -13,7 +13,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    frame::{self, PacketContext},
+    frame::{self, Context},
     interface,
     maps::TUNNELS,
 };
@@ -26,7 +26,7 @@ fn looks_inside() -> bool {
 /// [`Tunnels::inner`](ratelimit_common::parse::Tunnels::inner) of the packet of `context`, by the
 /// tunnels of a generation.
 #[inline(always)]
-pub fn inner(context: *mut PacketContext, generation: Generation) -> Inner {
+pub fn inner(context: *mut Context, generation: Generation) -> Inner {
     if !looks_inside() {
         return Inner::NONE;
     }
@@ -43,7 +43,7 @@ pub fn found_inner(inner: Inner) -> Inner {
 }
 
 subprograms! {
-    fn find_inner(context: *mut PacketContext, generation: Generation) -> Inner {
+    fn find_inner(context: *mut Context, generation: Generation) -> Inner {
         let (frame, is_copied) = frame::reread(context);
         TUNNELS.get().of(generation).inner(
             frame,
@@ -56,12 +56,12 @@ subprograms! {
 
 /// [`ipv6::walk`].
 #[inline(always)]
-pub fn walk(context: *mut PacketContext, cursor: Cursor<'_>, first: u8) -> Walk {
+pub fn walk(context: *mut Context, cursor: Cursor<'_>, first: u8) -> Walk {
     walk_extensions(context, cursor.offset(), first)
 }
 
 subprograms! {
-    fn walk_extensions(context: *mut PacketContext, offset: u16, first: u8) -> Walk {
+    fn walk_extensions(context: *mut Context, offset: u16, first: u8) -> Walk {
         let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         let mut walk = ipv6::walk(cursor, first);
@@ -74,7 +74,7 @@ subprograms! {
     }
 
     /// [`Walk::is_hidden`].
-    fn is_hidden(context: *mut PacketContext, upper: UpperLayer) -> bool {
+    fn is_hidden(context: *mut Context, upper: UpperLayer) -> bool {
         let frame_bytes = frame::bytes(context);
         let readable = frame::readable(context, frame_bytes);
         Walk::is_hidden(upper, readable, frame_bytes)

@@ -4,9 +4,7 @@ use ratelimit_common::{
     Cursor, Instant, Policy, charge::Outcome, established, layers, refused::shared, source_limits,
 };
 
-use crate::{
-    compact::SlotStore, frame::PacketContext, lru::Records, refused, tables::KernelTables,
-};
+use crate::{compact::SlotStore, frame::Context, lru::Records, refused, tables::KernelTables};
 
 subprograms! {
     /// [`source_limits::check`], where the store is `lru`.
@@ -75,7 +73,7 @@ subprograms! {
 
     /// [`established::charge`] of the packet of `context`.
     pub fn charge_established[charge_established_v4, charge_established_v6]<A>(
-        context: *mut PacketContext, source: &A, policy: Option<&Policy>; arrival
+        context: *mut Context, source: &A, policy: Option<&Policy>; arrival
     ) -> bool {
         let tables = KernelTables::new(context, arrival.at, arrival.settings);
         // The frame is read from the context.

@@ -14,7 +14,7 @@ use ratelimit_common::challenge::{Offsets, answer::ListenerCookie};
 
 use crate::{
     connection::{LISTENING, OWN_NAMESPACE},
-    frame::{self, PacketContext},
+    frame::{self, Context},
     subprogram::opaque,
 };
 
@@ -42,7 +42,9 @@ enum Question {
 
 subprograms! {
     /// The cookie of the listener of the SYN at these offsets.
-    pub fn cookie(context: *mut PacketContext, offsets: Offsets, is_ipv6: bool) -> Option<ListenerCookie> {
+    pub fn cookie(
+        context: *mut Context, offsets: Offsets, is_ipv6: bool
+    ) -> Option<ListenerCookie> {
         let cookie = ask::<WITH_OPTIONS>(context, offsets, is_ipv6, Question::Cookie);
         (cookie != 0).then_some(ListenerCookie {
             sequence: cookie as u32,
@@ -51,7 +53,7 @@ subprograms! {
     }
 
     /// Whether the segment at these offsets acknowledges a cookie of its listener.
-    pub fn acknowledges(context: *mut PacketContext, offsets: Offsets, is_ipv6: bool) -> bool {
+    pub fn acknowledges(context: *mut Context, offsets: Offsets, is_ipv6: bool) -> bool {
         ask::<WITHOUT_OPTIONS>(context, offsets, is_ipv6, Question::IsAcknowledged) != 0
     }
 }
@@ -60,7 +62,7 @@ subprograms! {
 /// it, or 1; 0 if there is no listener.
 #[inline(always)]
 fn ask<const HEADERS: usize>(
-    context: *mut PacketContext,
+    context: *mut Context,
     offsets: Offsets,
     is_ipv6: bool,
     question: Question,
@@ -75,7 +77,7 @@ fn ask<const HEADERS: usize>(
 /// Asks the listener behind a network header of `IP` bytes with the addresses at offset `ENDS`.
 #[inline(always)]
 fn ask_behind<const HEADERS: usize, const IP: usize, const ENDS: usize>(
-    context: *mut PacketContext,
+    context: *mut Context,
     offsets: Offsets,
     question: Question,
 ) -> u64 {

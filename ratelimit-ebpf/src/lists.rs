@@ -16,7 +16,7 @@ use ratelimit_common::{
 use crate::{
     atomic,
     first::first,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers,
     interface::link_layer,
     interruption,
@@ -196,7 +196,7 @@ subprograms! {
     /// Returns the index of the policy for the destination of the packet of `context`. The address
     /// is read again.
     pub fn find_destination[find_destination_v4, find_destination_v6]<A>(
-        context: *mut PacketContext, now: Instant, generation: Generation
+        context: *mut Context, now: Instant, generation: Generation
     ) -> u32 {
         let inner = headers::inner(context, generation);
         let (mut cursor, _) = frame::reread(context);

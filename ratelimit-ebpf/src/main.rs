@@ -1,5 +1,5 @@
-//! The program: `xdp.rs` and `tcx.rs` have its entry points. It fetches the packet, the time and the tables for [`decide`], and acts on the
-//! result.
+//! The program, whose entry points are in `xdp.rs` and `tcx.rs`: it fetches the packet, the time
+//! and the tables for [`decide`], and acts on the result.
 //!
 //! This crate contains no policy; `ratelimit-common` decides about packets.
 #![no_std]
@@ -56,7 +56,7 @@ mod variable;
 mod xdp;
 
 use first::first;
-use frame::PacketContext;
+use frame::Context;
 use maps::OF_CPU;
 use ratelimit_common::{Cursor, PassReason, Verdict, decide};
 use settings::settings;
@@ -64,7 +64,7 @@ use tables::KernelTables;
 
 /// Judges the packet of `context`, which `frame` reads.
 #[inline(always)]
-fn judge<'a>(context: *mut PacketContext, frame: impl FnOnce() -> Cursor<'a>) -> Verdict {
+fn judge<'a>(context: *mut Context, frame: impl FnOnce() -> Cursor<'a>) -> Verdict {
     let settings = settings();
     let inner = headers::inner(context, settings.generation());
     let settings = interface::settings(settings);

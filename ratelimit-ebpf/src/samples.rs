@@ -10,7 +10,7 @@ use ratelimit_common::{
 use crate::{
     clock, connection,
     first::first,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers, interface,
     maps::{COUNTDOWN, SAMPLES},
     settings::settings,
@@ -21,7 +21,7 @@ use crate::{
 /// It comes first, when there is nothing yet that would have to outlive it on the stack, which has
 /// no room.
 #[inline(always)]
-pub fn offer(context: *mut PacketContext, settings: Settings) {
+pub fn offer(context: *mut Context, settings: Settings) {
     // Attacks that a dry run sees would be answered on the other interfaces.
     if settings.has_samples() && !settings.observes_here() {
         sample_packet(context);
@@ -29,7 +29,7 @@ pub fn offer(context: *mut PacketContext, settings: Settings) {
 }
 
 subprograms! {
-    fn sample_packet(context: *mut PacketContext) {
+    fn sample_packet(context: *mut Context) {
         let Some(countdown) = first(&COUNTDOWN) else {
             return;
         };
@@ -87,7 +87,7 @@ pub fn link_layer(inner: Inner) -> LinkLayer {
 
 /// The bytes of a frame from there on.
 #[inline(always)]
-pub fn frame_bytes(context: *mut PacketContext, inner: Inner) -> u32 {
+pub fn frame_bytes(context: *mut Context, inner: Inner) -> u32 {
     frame::bytes(context).saturating_sub(inner.offset().into())
 }
 
@@ -98,7 +98,7 @@ pub fn frame_bytes(context: *mut PacketContext, inner: Inner) -> u32 {
 /// There is room for [`FRONT_BYTES`] at `place`.
 #[inline(always)]
 pub unsafe fn read_front(
-    context: *mut PacketContext,
+    context: *mut Context,
     inner: Inner,
     bytes: u32,
     place: *mut c_void,
@@ -113,7 +113,7 @@ pub unsafe fn read_front(
 
 /// The socket that this host has for a packet.
 #[inline(always)]
-fn socket(context: *mut PacketContext) -> Socket {
+fn socket(context: *mut Context) -> Socket {
     for wanted in [Wanted::Segment, Wanted::Datagram] {
         for socket in [
             connection::socket::<Ipv4>(context, wanted),

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    frame::PacketContext,
+    frame::Context,
     map_words::MapWord,
     maps::{self, FamilyMaps},
     subprogram::on_stack,
@@ -39,7 +39,7 @@ subprograms! {
 
     /// [`policy_ban::ban`] of a strike at a time.
     pub fn ban[ban_source_v4, ban_source_v6]<A>(
-        context: *mut PacketContext, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
+        context: *mut Context, source: &A, policy: Option<&Policy>, at: Instant, strike: StrikeBits
     ) {
         let tables = KernelTables::without_settings(context, at);
         policy_ban::ban(source, policy, &strike.at(at), &tables);

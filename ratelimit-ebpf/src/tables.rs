@@ -31,7 +31,7 @@ use crate::{
     classify,
     compact::{self, SlotStore},
     connection, ends, events,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers, interface, interruption, leases, limits, lists,
     lru::Records,
     maps::{AGGREGATES, ENTRY_COUNTERS, EXCLUDED_CLASSES, FamilyMaps, POLICIES, VERDICTS},
@@ -45,7 +45,7 @@ use crate::{
 /// The maps, as they are for one packet.
 pub struct KernelTables {
     now: Instant,
-    context: *mut PacketContext,
+    context: *mut Context,
     settings: Cell<Settings>,
     inner: Inner,
     /// This CPU's state; `None` in a subprogram.
@@ -56,7 +56,7 @@ impl KernelTables {
     /// The tables for the packet of `context`, at `now`, by settings that are read once for a
     /// packet.
     #[inline(always)]
-    pub const fn new(context: *mut PacketContext, now: Instant, settings: Settings) -> Self {
+    pub const fn new(context: *mut Context, now: Instant, settings: Settings) -> Self {
         Self {
             now,
             context,
@@ -90,7 +90,7 @@ impl KernelTables {
 
     /// Creates tables for code that reads no settings.
     #[inline(always)]
-    pub const fn without_settings(context: *mut PacketContext, now: Instant) -> Self {
+    pub const fn without_settings(context: *mut Context, now: Instant) -> Self {
         Self::new(context, now, Settings::new(0, false))
     }
 
@@ -103,6 +103,11 @@ impl KernelTables {
 
 impl Tables for KernelTables {
     type PooledLimits<'a> = MapNode;
+
+    #[inline(always)]
+    fn taken_vlan(&self) -> Option<u32> {
+        frame::taken_vlan(self.context)
+    }
 
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {

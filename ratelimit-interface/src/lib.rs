@@ -72,8 +72,8 @@ impl InterfaceState {
         kind.is_some_and(|kind| UNCUT.contains(&kind))
     }
 
-    /// Whether its program runs at TCX, where frames have their final length, and each counts for the
-    /// packets that it was merged from.
+    /// Whether its program runs at TCX, where a frame counts for the packets that it was merged
+    /// from.
     pub fn is_at_tcx(&self) -> bool {
         matches!(self.program, Some((AttachMode::Tcx, _)))
     }

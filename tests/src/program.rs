@@ -13,6 +13,7 @@ use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues, RingBuf},
     programs::{ProgramInfo, SchedClassifier, TestRun, TestRunOptions, Xdp},
+    util::KernelVersion,
 };
 use aya_obj::{Map, Object, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
 use ratelimit_common::{
@@ -185,6 +186,11 @@ pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
     };
     let regions: Vec<Region> = (0..LIMITS_EACH).map(region).collect();
     policy.in_regions(&regions)
+}
+
+/// Whether the kernel has TCX.
+pub fn has_tcx() -> bool {
+    KernelVersion::current().is_ok_and(|it| it >= KernelVersion::new(6, 6, 0))
 }
 
 /// Returns the masks that keep these numbers of bits of an address.
@@ -481,6 +487,29 @@ impl Program {
             XDP_TX => Ok(Action::Answer),
             other => anyhow::bail!("the program answered {other}"),
         }
+    }
+
+    /// Runs the program at TCX on a frame of this many segments, of so many bytes each.
+    pub fn run_merged(&self, frame: &[u8], segments: u32, each: u32) -> Result<Action> {
+        // Offsets in `struct __sk_buff` of linux/bpf.h, in words.
+        const SEGMENTS: usize = 164 / 4;
+        const EACH: usize = 176 / 4;
+        let mut context = [0u32; 192 / 4];
+        context[SEGMENTS] = segments;
+        context[EACH] = each;
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            ctx_in: Some(context.as_bytes()),
+            ..TestRunOptions::default()
+        };
+        self.run_with(options)
+    }
+
+    /// The program at TCX, to be attached.
+    pub fn tcx_mut(&mut self) -> &mut SchedClassifier {
+        let program = self.ebpf.program_mut(layout::PROGRAM_TCX);
+        let program = program.expect("it was loaded").try_into();
+        program.expect("it was loaded for TCX")
     }
 
     /// Runs the program on a frame of which the first `first` bytes are in its first buffer.

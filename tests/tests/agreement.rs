@@ -26,7 +26,7 @@ use ratelimit_tests::{
     Frame, Program, cpu,
     mutation::mutate,
     packet::{ETHERNET_BYTES, SYN, VLAN, around, tunnels},
-    program::{Action, Constants, ONE_BUFFER_BYTES, source_masks},
+    program::{Action, Constants, ONE_BUFFER_BYTES, has_tcx, source_masks},
     proof, random, require_root,
     scene::Scene,
     shapes,
@@ -72,6 +72,7 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 5]) {
                 .chain(tunnelled(*ipv4, *ipv6))
         })
         .collect();
+    let at_tcx = if has_tcx() { PROGRAM_TCX } else { PROGRAM };
     let mut duels: Vec<Duel> = prefixes
         .into_iter()
         .zip([
@@ -79,7 +80,7 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 5]) {
             (PROGRAM, LinkLayer::None, false, tunnels()),
             (PROGRAM_FRAGS, LinkLayer::Ethernet, true, Tunnels::NONE),
             (PROGRAM, LinkLayer::Ethernet, false, tunnels()),
-            (PROGRAM_TCX, LinkLayer::Ethernet, false, tunnels()),
+            (at_tcx, LinkLayer::Ethernet, false, tunnels()),
         ])
         .map(
             |((ipv4, ipv6), (entry_point, link_layer, interruptible, tunnels))| {

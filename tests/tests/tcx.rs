@@ -11,11 +11,16 @@ use std::{
     time::Duration,
 };
 
-use aya::{programs::xdp::XdpMode, util::KernelVersion};
-use ratelimit_common::layout;
+use aya::programs::{LinkOrder, TcAttachType, tc::TcAttachOptions, xdp::XdpMode};
+use ratelimit_common::{Family, PassReason, Verdict, layout};
 use ratelimit_tests::{
-    Lab, Program, lab::INTERFACE, program::Constants, require_command, require_root,
-    service::Service, skip,
+    Frame, Lab, Program,
+    lab::INTERFACE,
+    packet::{VLAN, datagram},
+    program::{Constants, has_tcx},
+    require_command, require_root,
+    service::Service,
+    skip,
 };
 
 const SERVER: &str = "192.0.2.1:7";
@@ -58,6 +63,76 @@ fn a_frame_of_many_packets_counts_as_many() {
     let counted = |action, reason| service.packets(action, reason).unwrap();
     assert_eq!(counted("pass", "conforming"), 101);
     assert_eq!(counted("drop", "limited"), 100);
+}
+
+/// A virtual machine leaves it to its host to count the segments.
+#[test]
+fn segments_that_nobody_counted_are_counted() {
+    require_root!();
+    let program = Program::load(&Constants {
+        entry_point: layout::PROGRAM_TCX,
+        ..Constants::default()
+    })
+    .unwrap();
+    let frame = datagram([198, 51, 100, 9]);
+    let frame = [&frame[..], &[0; 2_900]].concat();
+    let counted = || {
+        let verdict = Verdict::Pass(PassReason::Unlimited);
+        program.counter(Family::Ipv4, verdict).unwrap()
+    };
+    for (segments, each, packets) in [(0, 0, 1), (1, 0, 1), (3, 1_000, 3), (0, 1_000, 3)] {
+        let before = counted();
+        program.run_merged(&frame, segments, each).unwrap();
+        let after = counted();
+        let case = format!("{segments} of {each} bytes");
+        assert_eq!(after.packets - before.packets, packets, "{case}");
+        let bytes = after.bytes - before.bytes;
+        assert_eq!(bytes, frame.len() as u64, "{case}");
+    }
+}
+
+/// The kernel removes the outermost tag before TCX.
+#[test]
+fn classes_see_the_vlan_that_is_no_longer_in_the_frame() {
+    require_root!();
+    let Some(lab) = lab() else { return };
+    let limits = "[{ packets = 1, per = \"1h\", match = { vlan = [7] } }]";
+    let policy = format!("[policy.default]\nlimits = {limits}\n");
+    let service = Service::started(&lab, &with_mode("tcx", &policy)).unwrap();
+    let source = [192, 0, 2, 2].into();
+    for id in [8, 7] {
+        let frame = Frame::ethernet().vlan(VLAN, id).ipv4(source).udp(9).build();
+        lab.send(&frame, 3).unwrap();
+    }
+    service.wait_until("the others are dropped", || {
+        service.packets("drop", "limited").unwrap() == 2
+    });
+    assert_eq!(service.packets("pass", "conforming").unwrap(), 1);
+}
+
+#[test]
+fn a_program_that_was_attached_before_ours_is_reported_until_ours_is_first_again() {
+    require_root!();
+    let Some(lab) = lab() else { return };
+    let mut service = Service::started(&lab, &with_mode("tcx", POLICY)).unwrap();
+    let mut theirs = Program::load(&Constants {
+        entry_point: layout::PROGRAM_TCX,
+        ..Constants::default()
+    })
+    .unwrap();
+    let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+    let program = theirs.tcx_mut();
+    lab.near
+        .enter(|| program.attach_with_options(INTERFACE, TcAttachType::Ingress, first))
+        .unwrap();
+    let is_reported = |service: &Service| {
+        let status = service.rlctl_ok(&["status"]).unwrap();
+        status.contains("another program at TCX runs first")
+    };
+    service.wait_until("it is reported", || is_reported(&service));
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert!(!is_reported(&service));
 }
 
 #[test]
@@ -167,7 +242,7 @@ fn a_link_that_a_killed_daemon_left_at_the_other_hook_is_detached() {
 
 /// A lab with addresses; `None` where the kernel has no TCX.
 fn lab() -> Option<Lab> {
-    if KernelVersion::current().unwrap() < KernelVersion::new(6, 6, 0) {
+    if !has_tcx() {
         skip::report("needs TCX (Linux 6.6)");
         return None;
     }

@@ -11,7 +11,7 @@ use ratelimit_common::{
 use ratelimit_daemon::loader::{LEAN_OBJECT, OBJECT, TCX_OBJECT};
 use ratelimit_tests::{
     Program, packet,
-    program::{Constants, source_masks},
+    program::{Constants, has_tcx, source_masks},
     require_root,
 };
 
@@ -44,6 +44,9 @@ fn check_variants(clock: u32, features: Features) {
         (u32::MAX, PROGRAM, LinkLayer::None, packet::tunnels()),
         (2, PROGRAM_TCX, LinkLayer::Ethernet, packet::tunnels()),
     ] {
+        if entry_point == PROGRAM_TCX && !has_tcx() {
+            continue;
+        }
         for (ipv4, ipv6, words) in [(32, 64, 8), (24, 48, 1), (1, 128, 2)] {
             for store in [store::LRU, store::COMPACT] {
                 let constants = Constants {

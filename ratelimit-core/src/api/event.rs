@@ -176,7 +176,7 @@ pub enum What {
     InterfaceAttached {
         /// Name of the interface.
         interface: String,
-        /// Mode of attachment: `native` or `generic`.
+        /// Mode of attachment: `native`, `generic` or `tcx`.
         mode: String,
         /// Additional information about the attachment.
         #[serde(default)]

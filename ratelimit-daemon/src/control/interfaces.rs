@@ -12,7 +12,7 @@ use crate::{
         reports::troubles::{LOADER, PINS},
         state::State,
     },
-    links::{LinkState, Links, Step, link_state},
+    links::{BEHIND_ANOTHER, LinkState, Links, Step, link_state},
     loader::Unavailable,
 };
 
@@ -204,6 +204,8 @@ impl Interfaces {
         let now = clock::monotonic();
         let sight = match state.enforcer.attachments().look(name) {
             Ok(sight) => sight,
+            // Without the loader it is unknown, and most likely as before.
+            Err(error) if error.is::<Unavailable>() => return,
             Err(error) => return self.note_link_state(state, name, failed(&error)),
         };
         let mut step = self.links.step(name, &sight, now);
@@ -217,8 +219,12 @@ impl Interfaces {
         }
         let reported = match taken {
             Ok(remark) => match seen.as_ref().map(link_state) {
+                Ok(link_state @ LinkState::Attached { .. }) if link_state.remark().is_some() => {
+                    link_state
+                }
                 Ok(link_state @ LinkState::Attached { .. }) if step == Step::Stay => {
-                    link_state.remarked(self.remark_of(name))
+                    let before = self.remark_of(name);
+                    link_state.remarked(before.filter(|before| before != BEHIND_ANOTHER))
                 }
                 Ok(link_state @ LinkState::Attached { .. }) => link_state.remarked(remark),
                 Ok(LinkState::Failed { .. })

@@ -547,7 +547,7 @@ impl Attachments for Arc<Memory> {
             there: Some(state.clone()),
             program: Some(Running {
                 on: Some(state),
-                is_at_tcx: false,
+                is_behind_another: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink},
+    loader::{Attachment, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink, Place},
 };
 
 /// The rules of interfaces, by name.
@@ -174,15 +174,16 @@ impl OwnProgram {
         self.has_other_tables || self.age == Age::Outlived
     }
 
-    /// Whether an interface runs it, or where others call it, is its interface.
-    fn runs(&self, on: &InterfaceState, loader: &mut dyn Loader) -> anyhow::Result<bool> {
-        if self.entry.is_some() {
-            return Ok(on.index == self.index);
-        }
-        if self.is_at_tcx {
-            return loader.runs_at_tcx(on.index, self.number);
-        }
-        Ok(on.program.is_some_and(|(_, number)| number == self.number))
+    /// Where an interface runs it. Where others call it, that is its interface.
+    fn place(&self, on: &InterfaceState, loader: &mut dyn Loader) -> anyhow::Result<Option<Place>> {
+        let runs = if self.entry.is_some() {
+            on.index == self.index
+        } else if self.is_at_tcx {
+            return loader.place_at_tcx(on.index, self.number);
+        } else {
+            on.program.is_some_and(|(_, number)| number == self.number)
+        };
+        Ok(runs.then_some(Place::First))
     }
 }
 
@@ -316,21 +317,26 @@ impl Attachments for Programs {
         let port = self.ports.get(interface);
         let program = match port.and_then(|port| port.program.as_ref()) {
             Some(own) => {
-                let on = match &there {
-                    Some(there) if own.runs(there, &mut *self.loader)? => Some(there.clone()),
-                    _ => match interface::query_index(own.index)? {
-                        Some(on) if own.runs(&on, &mut *self.loader)? => Some(on),
-                        _ => None,
-                    },
-                };
+                let loader = &mut *self.loader;
+                let mut place = None;
+                let mut on = there.clone();
+                if let Some(there) = &on {
+                    place = own.place(there, loader)?;
+                }
+                if place.is_none() {
+                    on = interface::query_index(own.index)?;
+                    if let Some(there) = &on {
+                        place = own.place(there, loader)?;
+                    }
+                }
                 let tcx = own.is_at_tcx.then_some((AttachMode::Tcx, own.number));
-                let on = on.map(|on| InterfaceState {
+                let on = on.filter(|_| place.is_some()).map(|on| InterfaceState {
                     program: tcx.or(on.program),
                     ..on
                 });
                 Some(Running {
                     on,
-                    is_at_tcx: own.is_at_tcx,
+                    is_behind_another: place == Some(Place::Behind),
                     takes_long_frames: own.takes_long_frames,
                     next: own.next.clone(),
                     entry: own.entry.clone(),
@@ -339,7 +345,7 @@ impl Attachments for Programs {
             }
             None => port.filter(|port| port.is_pinned).map(|_| Running {
                 on: None,
-                is_at_tcx: false,
+                is_behind_another: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,
@@ -523,6 +529,7 @@ impl Programs {
         self.rules_by_slot
             .set(plan.slot, rule_of(&self.rules, name))?;
         let attachment = self.loader.attach(plan)?;
+        let is_at_tcx = attachment.mode == Some(AttachMode::Tcx);
         let port = Port {
             slot: plan.slot,
             is_pinned: true,
@@ -530,8 +537,8 @@ impl Programs {
             program: Some(OwnProgram {
                 number: attachment.program,
                 index: state.index,
-                is_at_tcx: attachment.mode == Some(AttachMode::Tcx),
-                takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
+                is_at_tcx,
+                takes_long_frames: is_at_tcx || interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
                 next: attachment.next.clone(),
                 entry: attachment.entry.clone(),
                 has_other_tables: false,
@@ -640,7 +647,7 @@ fn remark(state: &InterfaceState, attachment: &Attachment, features: Features) -
     if state.is_uncut() {
         return Some(format!(
             "generic mode on a {kind}: unsegmented frames of up to 64 kB (TSO) count as one \
-             packet: set mode = \"native\", or disable TSO at the other end"
+             packet: set mode = \"native\" or \"tcx\", or disable TSO at the other end"
         ));
     }
     if !state.is_stacked() {
@@ -654,6 +661,6 @@ fn remark(state: &InterfaceState, attachment: &Attachment, features: Features) -
     };
     Some(format!(
         "generic mode on a {kind}: frames merged by GRO, up to 64 kB, count as one packet: \
-         configure {instead} instead"
+         set mode = \"tcx\", or configure {instead} instead"
     ))
 }

@@ -60,7 +60,7 @@ impl World {
             let runs = |it: &&InterfaceState| it.program.is_some_and(|(_, id)| id == *own);
             Running {
                 on: self.interfaces.iter().find(runs).cloned(),
-                is_at_tcx: false,
+                is_behind_another: false,
                 takes_long_frames: true,
                 next: None,
                 entry: None,
@@ -170,7 +170,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
     };
     let runs = |on: Option<InterfaceState>| Running {
         on,
-        is_at_tcx: false,
+        is_behind_another: false,
         takes_long_frames: false,
         next: None,
         entry: None,

@@ -27,7 +27,7 @@ impl EntryPoint {
         }
     }
 
-    /// What stands for it behind the slot in the name of a pin.
+    /// Its letter in the name of a pin, behind the slot.
     pub const fn letter(self) -> &'static str {
         match self {
             Self::Xdp => "",

@@ -15,7 +15,7 @@ use aya::{
 use ratelimit_core::config::Mode;
 
 use super::{
-    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink, attachment,
+    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedLink, Place, attachment,
     compact,
     compact::Seeds,
     entry::{self, DispatcherEntry},
@@ -278,8 +278,8 @@ impl Loader for Local {
         attached
     }
 
-    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool> {
-        tcx::runs(interface, program)
+    fn place_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<Option<Place>> {
+        tcx::place(interface, program)
     }
 
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
@@ -363,14 +363,15 @@ fn held(program: u32, pin: LinkPin) -> anyhow::Result<PinnedLink> {
     })
 }
 
-/// Puts a program on an interface, or pins it for others to call: then with what they call. Of our
-/// pinned links there, the first are at its hook, and the others are detached.
+/// Puts a program on an interface, or pins it for others to call: then with what they call.
+/// `pinned` are our links there: those at its hook, and the others, which are detached.
 fn place(
     loaded: &mut Loaded,
     (plan, on): (&InterfacePlan, &InterfaceState),
     pins: &Pins,
-    (at_hook, at_other): (&[LinkPin], &[LinkPin]),
+    pinned: (&[LinkPin], &[LinkPin]),
 ) -> anyhow::Result<(Attachment, Option<DispatcherEntry>)> {
+    let (at_hook, at_other) = pinned;
     let entry_point = loaded.variant.entry_point;
     let path = pins.link(plan.slot, &plan.name, entry_point);
     let (remark, mode) = match plan.mode {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::de::DeserializeOwned;
 
 use super::{
-    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedTable,
+    Attachment, Descriptors, InterfacePlan, Loader, MapPlan, Pinned, PinnedTable, Place,
     request::{Answer, Request},
     socket::Socket,
 };
@@ -205,8 +205,8 @@ impl Loader for Remote {
         Ok(self.ask(&Request::KeepPinned)?.0)
     }
 
-    fn runs_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<bool> {
-        Ok(self.ask(&Request::RunsAtTcx(interface, program))?.0)
+    fn place_at_tcx(&mut self, interface: u32, program: u32) -> anyhow::Result<Option<Place>> {
+        Ok(self.ask(&Request::PlaceAtTcx(interface, program))?.0)
     }
 
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {

@@ -41,8 +41,8 @@ pub enum Request {
     Attach(InterfacePlan),
     /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
     KeepPinned,
-    /// [`Loader::runs_at_tcx`](super::Loader::runs_at_tcx).
-    RunsAtTcx(u32, u32),
+    /// [`Loader::place_at_tcx`](super::Loader::place_at_tcx).
+    PlaceAtTcx(u32, u32),
     /// [`Loader::stale_next`](super::Loader::stale_next).
     StaleNext,
     /// [`Loader::forget_replaced`](super::Loader::forget_replaced).
@@ -84,7 +84,7 @@ impl Request {
             Self::Detach(name) => check_name(name),
             Self::Hold
             | Self::KeepPinned
-            | Self::RunsAtTcx(_, _)
+            | Self::PlaceAtTcx(_, _)
             | Self::StaleNext
             | Self::ForgetReplaced
             | Self::DetachAll => Ok(()),

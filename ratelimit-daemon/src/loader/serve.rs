@@ -92,8 +92,8 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
         Request::Prepare(plan) => json!(loader.prepare(&plan)?),
         Request::Attach(plan) => json!(loader.attach(&plan)?),
         Request::KeepPinned => json!(loader.keep_pinned()?),
-        Request::RunsAtTcx(interface, program) => {
-            json!(loader.runs_at_tcx(interface, program)?)
+        Request::PlaceAtTcx(interface, program) => {
+            json!(loader.place_at_tcx(interface, program)?)
         }
         Request::StaleNext => json!(loader.stale_next()?),
         Request::ForgetReplaced => json!(loader.forget_replaced()?),
@@ -191,8 +191,12 @@ mod tests {
             fn keep_pinned(&mut self) -> anyhow::Result<bool> {
                 Ok(false)
             }
-            fn runs_at_tcx(&mut self, _: u32, _: u32) -> anyhow::Result<bool> {
-                Ok(false)
+            fn place_at_tcx(
+                &mut self,
+                _: u32,
+                _: u32,
+            ) -> anyhow::Result<Option<crate::loader::Place>> {
+                Ok(None)
             }
             fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
                 Ok(Vec::new())

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::CString,
-    io,
+    fs, io,
     os::{
         fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
@@ -16,14 +16,15 @@ use aya_obj::generated::{BPF_F_BEFORE, bpf_attach_type, bpf_cmd};
 use ratelimit_interface::{self as interface, InterfaceState};
 use tracing::info;
 
-use super::{attachment, pins::LinkPin};
+use super::{Place, attachment, pins::LinkPin};
 use crate::{private, syscall};
 
 /// The most programs of a hook, `BPF_MPROG_MAX` of the kernel.
 const PROGRAMS_MAX: u32 = 64;
 
-/// Attaches `program` to an interface, before those of others, and pins the link at `path`: replaces
-/// the program on our link that is pinned there or elsewhere, without a gap, or creates a new link.
+/// Attaches `program` to an interface, before those of others, and pins the link at `path`:
+/// replaces the program on our pinned link without a gap if that is the first there, or creates a
+/// new link.
 pub fn attach(
     program: &mut SchedClassifier,
     on: &InterfaceState,
@@ -31,20 +32,29 @@ pub fn attach(
     pinned: Option<&LinkPin>,
 ) -> anyhow::Result<()> {
     let name = &on.name;
-    if let Some(pin) = pinned {
-        if runs(on.index, attachment::program(pin)?)? {
-            return adopt(program, pin, name, path);
-        }
-        info!(
-            interface = name,
-            "the pinned link has come off; creating a new one"
-        );
-        attachment::detach(pin)?;
+    let place = pinned.map(|pin| place(on.index, attachment::program(pin)?));
+    if let (Some(pin), Some(Place::First)) = (pinned, place.transpose()?.flatten()) {
+        return adopt(program, pin, name, path);
     }
+    // The old link is let go in the same step in which the new one is kept.
+    let aside = path.with_file_name(format!("new-{}", on.index));
+    private::remove(&aside)?;
     let link = create_link(program, on.index)
         .map_err(in_words)
         .with_context(|| format!("attaching to {name} in tcx mode"))?;
-    pin(&link, path).with_context(|| format!("pinning the link of {name} at {}", path.display()))
+    pin(&link, &aside)
+        .and_then(|()| Ok(fs::rename(&aside, path)?))
+        .with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
+    if let Some(pin) = pinned {
+        info!(
+            interface = name,
+            "the pinned link has come off, or is not the first; created a new one"
+        );
+        if pin.path != path {
+            private::remove(&pin.path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Replaces the program of a pinned link, and pins it at `path`.
@@ -61,8 +71,10 @@ fn adopt(
     let link = program
         .take_link(id)
         .context("taking the link of the program")?;
-    if pin.path != path {
+    if !path.exists() {
         attachment::pin(link.try_into()?, name, path)?;
+    }
+    if pin.path != path {
         private::remove(&pin.path)?;
     }
     info!(
@@ -101,8 +113,8 @@ fn pin(link: &OwnedFd, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether an interface runs a program at this hook.
-pub fn runs(interface: u32, program: u32) -> anyhow::Result<bool> {
+/// Where a program runs at this hook of an interface; `None` if it does not.
+pub fn place(interface: u32, program: u32) -> anyhow::Result<Option<Place>> {
     let mut programs = [0; PROGRAMS_MAX as usize];
     let mut attributes = syscall::attributes();
     // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
@@ -113,8 +125,9 @@ pub fn runs(interface: u32, program: u32) -> anyhow::Result<bool> {
     query.__bindgen_anon_2.prog_cnt = PROGRAMS_MAX;
     // SAFETY: there is room for as many numbers as a hook has programs.
     match unsafe { syscall::bpf(bpf_cmd::BPF_PROG_QUERY, &mut attributes) } {
-        Ok(_) => Ok(programs.contains(&program)),
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(false),
+        Ok(_) if programs[0] == program => Ok(Some(Place::First)),
+        Ok(_) => Ok(programs.contains(&program).then_some(Place::Behind)),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         Err(error) => Err(error).context("asking the kernel for the programs at TCX"),
     }
 }
@@ -122,19 +135,20 @@ pub fn runs(interface: u32, program: u32) -> anyhow::Result<bool> {
 /// The interface that runs a program at this hook; `None` when none does.
 pub fn running(program: u32) -> anyhow::Result<Option<InterfaceState>> {
     for index in interface::names()?.into_keys() {
-        if runs(index, program)? {
+        if place(index, program)?.is_some() {
             return interface::query_index(index);
         }
     }
     Ok(None)
 }
 
-/// A kernel without TCX does not know the type of attachment.
+/// Says what an error number means here.
 fn in_words(error: anyhow::Error) -> anyhow::Error {
-    let known = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    if known == Some(io::ErrorKind::InvalidInput) {
-        error.context("the kernel has no TCX, which Linux has since 6.6: write `mode = \"auto\"`")
-    } else {
-        error
+    let known = error.downcast_ref::<io::Error>();
+    match known.and_then(io::Error::raw_os_error) {
+        Some(libc::EINVAL) => error
+            .context("the kernel has no TCX, which Linux has since 6.6: write `mode = \"auto\"`"),
+        Some(libc::ERANGE) => error.context("64 programs are attached there, the most that may be"),
+        _ => error,
     }
 }

@@ -19,6 +19,8 @@ use crate::clock;
 
 /// `if_tsresol`: times are nanoseconds, 10^-9 s.
 const NANOSECONDS: u8 = 9;
+/// The bytes of an Ethernet header.
+const ETHERNET_HEADER: u32 = 14;
 /// The name of the program that wrote the file, an option of the section.
 const USER_APPLICATION: OptionCode = OptionCode::ShbUserAppl;
 
@@ -71,7 +73,8 @@ impl Writer {
                 block_len1: 0,
                 linktype: Linktype::ETHERNET,
                 reserved: 0,
-                snaplen: self.snap,
+                // A frame without an Ethernet header gets one.
+                snaplen: self.snap.saturating_add(ETHERNET_HEADER),
                 options: vec![
                     option(OptionCode::IfName, name.as_bytes()),
                     option(OptionCode::IfTsresol, &[NANOSECONDS]),

@@ -19,7 +19,7 @@ use super::MapChallenge;
 use crate::{
     clock,
     first::first,
-    frame::{self, PacketContext},
+    frame::{self, Context},
     headers::{self, FIXED_HEADERS_MAX},
     interface,
     maps::{CHALLENGE, OF_CPU},
@@ -28,7 +28,7 @@ use crate::{
 
 /// Writes the answer over the question, and sends it back.
 #[inline(always)]
-pub fn answer(context: *mut PacketContext) -> u32 {
+pub fn answer(context: *mut Context) -> u32 {
     let action = answer_question(context);
     if action == XDP_TX {
         return action;
@@ -38,7 +38,7 @@ pub fn answer(context: *mut PacketContext) -> u32 {
 
 subprograms! {
     /// [`options::write`] into the frame of `context`.
-    pub fn write_options(context: *mut PacketContext, request: Request, now: Instant) -> Option<Written> {
+    pub fn write_options(context: *mut Context, request: Request, now: Instant) -> Option<Written> {
         let request = Request {
             from: request.from & OFFSET_MAX,
             ..request
@@ -53,7 +53,7 @@ subprograms! {
     }
 
     /// [`options::find`] so far behind the front of the frame.
-    fn find_option(context: *mut PacketContext, from: u16, bytes: u16, kind: Kind) -> u16 {
+    fn find_option(context: *mut Context, from: u16, bytes: u16, kind: Kind) -> u16 {
         let mut start = frame::whole(context);
         start.skip(from & OFFSET_MAX);
         options::find(start, bytes, kind)
@@ -66,27 +66,27 @@ subprograms! {
     }
 
     /// [`query::question_bytes`] of the packet of `context`.
-    pub fn question_bytes(context: *mut PacketContext) -> Option<u16> {
+    pub fn question_bytes(context: *mut Context) -> Option<u16> {
         let (frame, _) = frame::reread(context);
         let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
         query::question_bytes(frame, interface::link_layer(), name_bytes)
     }
 
     /// [`query::name_bytes`] so far behind the front of the frame.
-    fn name_bytes(context: *mut PacketContext, offset: u16) -> Option<u16> {
+    fn name_bytes(context: *mut Context, offset: u16) -> Option<u16> {
         let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         query::name_bytes(cursor)
     }
 
     /// [`answer::sum`] of `bytes` bytes at an offset of the frame.
-    fn sum(context: *mut PacketContext, offset: u16, bytes: u16) -> u32 {
+    fn sum(context: *mut Context, offset: u16, bytes: u16) -> u32 {
         let (mut cursor, _) = frame::reread(context);
         cursor.skip(offset & FIXED_HEADERS_MAX);
         answer::sum(cursor, bytes).unwrap_or(0)
     }
 
-    fn answer_question(context: *mut PacketContext) -> u32 {
+    fn answer_question(context: *mut Context) -> u32 {
         let Some(of_cpu) = first(&OF_CPU) else {
             return XDP_DROP;
         };
@@ -114,7 +114,7 @@ subprograms! {
         }
     }
 
-    fn answer_query(context: *mut PacketContext) -> u32 {
+    fn answer_query(context: *mut Context) -> u32 {
         let bounds = frame::bounds(context);
         // SAFETY: the bounds of the packet; no reference to it exists while it is written.
         let front = unsafe { Front::from_raw(bounds.start, bounds.end) };
@@ -134,7 +134,7 @@ subprograms! {
 
 /// Cuts a frame to the written bytes, and sends it back.
 #[inline(always)]
-fn send_back(context: *mut PacketContext, bytes: u16) -> u32 {
+fn send_back(context: *mut Context, bytes: u16) -> u32 {
     let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
     if excess > 0 {
         // SAFETY: the helper changes the frame of the context. If it refuses, the rest is padding.

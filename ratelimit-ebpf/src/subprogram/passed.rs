@@ -25,7 +25,7 @@ use ratelimit_common::{
 use super::Packet;
 use crate::{
     compact::MapSet,
-    frame::PacketContext,
+    frame::Context,
     limit_words::LogBits,
     map_words::{MapWord, RecordWords},
     maps::BanWords,
@@ -230,7 +230,7 @@ impl<T> Passed for Option<&T> {
 }
 
 /// The verifier knows that it is one.
-impl Passed for *mut PacketContext {
+impl Passed for *mut Context {
     type Raw = Self;
 
     #[inline(always)]

@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn any_valid_configuration_loads(
         interfaces in prop::collection::btree_set("[a-z]{1,11}[0-9]{0,4}", 1..4),
-        mode in select(vec!["auto", "native", "generic"]),
+        mode in select(vec!["auto", "native", "generic", "tcx"]),
         prefixes in (1u8..=32, 1u8..=128, 1u32..=1 << 27),
         default in vec(limit_text(), 0..=8),
         policies in prop::collection::btree_map(

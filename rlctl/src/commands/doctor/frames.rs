@@ -148,6 +148,13 @@ fn merges(name: &str) -> bool {
 /// Whether the device takes the VLAN tag out of frames.
 pub fn vlan(state: &InterfaceState, device: &Device, has_challenge: bool) -> Finding {
     let check = "vlan-offload";
+    if state.is_at_tcx() {
+        return Finding::ok(
+            check,
+            "tags are removed before TCX; classes see them, frames count 4 bytes less, and \
+             captures have no tag",
+        );
+    }
     match device.has("rx-vlan-hw-parse") {
         Some(true) if has_challenge => Finding::warning(
             check,

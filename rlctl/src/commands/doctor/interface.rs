@@ -34,10 +34,12 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let daemon = daemon.into_iter().find(|it| it.name == name);
     let config = known.config.iter().flat_map(|it| &it.interfaces);
     let config = config.into_iter().find(|it| it.name == name);
-    // Programs at TCX are not among what the kernel tells of an interface.
-    let wants_tcx = daemon.is_some_and(|it| it.mode_wanted == "tcx")
-        || config.is_some_and(|it| it.mode == Mode::Tcx);
-    let program = wants_tcx.then_some((AttachMode::Tcx, 0));
+    // Netlink does not report programs at TCX.
+    let is_at_tcx = match daemon {
+        Some(it) => it.mode.as_deref() == Some("tcx"),
+        None => config.is_some_and(|it| it.mode == Mode::Tcx),
+    };
+    let program = is_at_tcx.then_some((AttachMode::Tcx, 0));
     let state = InterfaceState {
         program: program.or(state.program),
         ..state

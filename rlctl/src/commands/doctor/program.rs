@@ -13,8 +13,12 @@ const CHECK: &str = "xdp-program";
 /// configured.
 pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted: bool) -> Finding {
     let attached = daemon.is_some_and(|it| it.attached);
-    let program = state.program.filter(|_| attached || !state.is_at_tcx());
-    let Some((mode, program)) = program else {
+    if state.is_at_tcx() && !attached {
+        let why = "the daemon, which knows what it attached, does not respond";
+        return Finding::unknown(CHECK, "unknown", why)
+            .fix(format!("sudo bpftool net show dev {}", state.name));
+    }
+    let Some((mode, program)) = state.program else {
         return match daemon.and_then(|it| it.why.clone()) {
             Some(why) => Finding::error(CHECK, "none", why).fix("rlctl reload"),
             None => Finding::ok(CHECK, "none"),
