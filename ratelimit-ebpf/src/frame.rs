@@ -68,16 +68,12 @@ subprograms! {
 
 /// The VLAN of the tag that the kernel took off the frame, which it does before TCX.
 #[inline(always)]
-pub fn taken_vlan(_context: *mut Context) -> Option<u32> {
-    #[cfg(feature = "tcx")]
+#[cfg(feature = "tcx")]
+pub fn taken_vlan(context: *mut Context) -> Option<u32> {
+    const VLAN_ID: u32 = 0xfff;
     // SAFETY: the context lives as long as the program runs.
-    unsafe {
-        const VLAN_ID: u32 = 0xfff;
-        if (*_context).vlan_present != 0 {
-            return Some((*_context).vlan_tci & VLAN_ID);
-        }
-    }
-    None
+    let (present, tag) = unsafe { ((*context).vlan_present, (*context).vlan_tci) };
+    (present != 0).then_some(tag & VLAN_ID)
 }
 
 /// Copies `bytes` bytes at an offset of the frame, and returns whether it has them.

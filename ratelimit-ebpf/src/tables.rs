@@ -104,6 +104,7 @@ impl KernelTables {
 impl Tables for KernelTables {
     type PooledLimits<'a> = MapNode;
 
+    #[cfg(feature = "tcx")]
     #[inline(always)]
     fn taken_vlan(&self) -> Option<u32> {
         frame::taken_vlan(self.context)

@@ -240,6 +240,21 @@ fn a_link_that_a_killed_daemon_left_at_the_other_hook_is_detached() {
     assert_eq!(service.packets("pass", "unlimited").unwrap(), 1);
 }
 
+#[test]
+fn a_link_that_a_killed_daemon_was_about_to_exchange_is_detached() {
+    require_root!();
+    let Some(lab) = lab() else { return };
+    let mut service = Service::started(&lab, &with_mode("tcx", POLICY)).unwrap();
+    let pin = link_of(&service, "0t");
+    service.stop("-KILL").unwrap();
+    fs::rename(&pin, pin.with_file_name("new-1")).unwrap();
+    service.configure(&with_mode("native", POLICY)).unwrap();
+    service.start().unwrap();
+    let server = server(&lab);
+    assert!(passes(&lab, &server, FREE));
+    assert_eq!(service.packets("pass", "unlimited").unwrap(), 1);
+}
+
 /// A lab with addresses; `None` where the kernel has no TCX.
 fn lab() -> Option<Lab> {
     if !has_tcx() {

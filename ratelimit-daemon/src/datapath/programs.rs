@@ -623,7 +623,7 @@ fn unwanted(link: &PinnedLink) -> Interface {
         } else {
             Mode::Auto
         },
-        jumbo: link.takes_long_frames && !link.is_at_tcx,
+        jumbo: link.takes_long_frames,
         next: None,
         policy: None,
         node: None,

@@ -8,7 +8,10 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{MetadataExt, PermissionsExt},
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{MetadataExt, PermissionsExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -24,6 +27,9 @@ use crate::private;
 
 /// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// The start of the name of a link that is to replace another one.
+pub const ASIDE: &str = "new-";
 
 /// The directory of all pins.
 #[derive(Clone, Debug)]
@@ -84,7 +90,23 @@ impl Pins {
         let narrow = fs::Permissions::from_mode(0o700);
         fs::set_permissions(root, narrow)
             .with_context(|| format!("setting the mode of {}", root.display()))?;
+        pins.remove_aside()?;
         Ok(pins)
+    }
+
+    /// Detaches what a loader that was killed attached, but did not exchange for its predecessor.
+    fn remove_aside(&self) -> anyhow::Result<()> {
+        for layout in layouts(&self.root)? {
+            for path in directory(&layout.join("links"))? {
+                if path
+                    .file_name()
+                    .is_some_and(|name| name.as_bytes().starts_with(ASIDE.as_bytes()))
+                {
+                    private::remove(&path)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes the directories that are missing.

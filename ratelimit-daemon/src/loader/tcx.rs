@@ -16,7 +16,10 @@ use aya_obj::generated::{BPF_F_BEFORE, bpf_attach_type, bpf_cmd};
 use ratelimit_interface::{self as interface, InterfaceState};
 use tracing::info;
 
-use super::{Place, attachment, pins::LinkPin};
+use super::{
+    Place, attachment,
+    pins::{ASIDE, LinkPin},
+};
 use crate::{private, syscall};
 
 /// The most programs of a hook, `BPF_MPROG_MAX` of the kernel.
@@ -37,7 +40,7 @@ pub fn attach(
         return adopt(program, pin, name, path);
     }
     // The old link is let go in the same step in which the new one is kept.
-    let aside = path.with_file_name(format!("new-{}", on.index));
+    let aside = path.with_file_name(format!("{ASIDE}{}", on.index));
     private::remove(&aside)?;
     let link = create_link(program, on.index)
         .map_err(in_words)
