@@ -12,7 +12,7 @@ use super::{
     document::Document,
     interface,
     limit::Group,
-    model::{Config, Interface},
+    model::{Config, Interface, Mode},
     policy,
     report::{At, Report, Spot},
 };
@@ -50,6 +50,9 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
     for group in document.groups() {
         warn_of_idle_limits(&group, classes, warnings);
         warn_of_tiny_limits(&group, warnings);
+        if group.title != detection::TITLE {
+            warn_of_merged_frames(&group, config, warnings);
+        }
         throughput::find(&group, classes, warnings);
     }
     bans::find(document, warnings);
@@ -199,6 +202,32 @@ fn warn_of_tiny_limits(group: &Group<'_>, warnings: &Report) {
                 "{amount} is less than a full frame of {FRAME_BYTES} bytes, so none passes"
             );
             let hint = format!("write at least {FRAME_BYTES}; a plain number is bytes");
+            warnings.add(spot, Problem::new(message, hint));
+        }
+    }
+}
+
+/// The most full frames of TCP that GRO merges into one of 64 KiB.
+const MERGED_PACKETS: u64 = 45;
+
+/// Warns of limits at TCX that merged frames never fit into. Those of a class are left out, since
+/// few classes are of packets that GRO merges.
+fn warn_of_merged_frames(group: &Group<'_>, config: &Config, warnings: &Report) {
+    let Some(interface) = config.interfaces.iter().find(|it| it.mode == Mode::Tcx) else {
+        return;
+    };
+    for At { value, spot } in group.limits.iter().copied() {
+        let is_of_packets = value.unit() == LimitUnit::Packets && value.class().is_none();
+        if is_of_packets && (1..MERGED_PACKETS).contains(&value.capacity()) {
+            let message = format!(
+                "on {}, in tcx mode, GRO merges up to {MERGED_PACKETS} packets into a frame, \
+                 which {value} never lets pass",
+                interface.name
+            );
+            let hint = format!(
+                "allow {MERGED_PACKETS} packets at once, or run `ethtool -K {} gro off`",
+                interface.name
+            );
             warnings.add(spot, Problem::new(message, hint));
         }
     }
