@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ratelimit_common::Instant;
 
-use super::{Edit, FOREVER, Intent, Target};
+use super::{Edit, EntryRow, FOREVER, Intent, Target};
 use crate::{ip_family::IpFamily, origin::Origin, prefix::Prefix};
 
 /// The kind of entry that expires.
@@ -89,11 +89,12 @@ impl Intent {
     }
 
     /// The ends of the bans of prefixes about which only bans that may be evicted say anything, the
-    /// soonest first.
+    /// soonest first. Those made here must satisfy `may_go`.
     pub fn evictable_only<'a>(
         &'a self,
         family: IpFamily,
         but: &'a BTreeSet<Prefix>,
+        may_go: impl Fn(&EntryRow) -> bool + 'a,
     ) -> impl Iterator<Item = Edit> + 'a {
         let ends = self.ending_bans().filter(move |(prefix, origin)| {
             IpFamily::of(prefix.address()) == family
@@ -102,6 +103,8 @@ impl Intent {
                 && self.bans_of(*prefix).count() == 1
                 && !self.is_allowed(*prefix)
                 && self.policy_name(*prefix).is_none()
+                && (**origin != Origin::Automatic
+                    || self.ban_of(*prefix, origin).is_some_and(&may_go))
         });
         ends.map(|(prefix, origin)| Edit::Ban(prefix, origin.clone(), None))
     }

@@ -50,8 +50,12 @@ impl Intent {
             // A class may have gone from the configuration.
             let select = |class| self.config.classes.select(class);
             let is_known = row.limit.class().is_none_or(|class| select(class).is_ok());
-            if is_known && !further.contains(&row.limit) {
-                further.push(row.limit.clone());
+            let own = is_known.then(|| row.limit.clone());
+            let full = row.is_full.then(tcp_connections::limit);
+            for limit in own.into_iter().chain(full) {
+                if !further.contains(&limit) {
+                    further.push(limit);
+                }
             }
         }
         self.combined(base, further)
@@ -163,8 +167,11 @@ impl Intent {
         &self.limited
     }
 
-    /// Whether a source has a further limit already, its own or this one of a prefix around it.
-    pub fn has_further(&self, source: Prefix, limit: &LimitSpec) -> bool {
-        self.limited.contains_key(&source) || self.limited_policy(source).further.contains(limit)
+    /// Whether a source has the limit of an attack already, its own or this one of a prefix around
+    /// it.
+    pub fn is_limited_in_attack(&self, source: Prefix, limit: &LimitSpec) -> bool {
+        let own = self.limited.get(&source);
+        own.is_some_and(|row| row.kind.is_some())
+            || self.limited_policy(source).further.contains(limit)
     }
 }

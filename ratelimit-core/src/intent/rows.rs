@@ -51,6 +51,8 @@ pub struct LimitedRow {
     pub kind: Option<Kind>,
     /// The limit.
     pub limit: LimitSpec,
+    /// Whether the source has as many connections as it may, also beside an attack.
+    pub is_full: bool,
 }
 
 /// The expiry of permanent entries.

@@ -3,8 +3,6 @@
 //! If a prefix is banned or allowed several times, the statement that ends last applies. If several
 //! end at the same time, packets are counted for one that is not of a list.
 
-use ratelimit_common::Instant;
-
 use super::{FOREVER, Intent, list::List, renewed};
 use crate::{
     counter_slots::{CounterSlots, Owner},
@@ -53,12 +51,6 @@ impl Intent {
         // The first of the origins is examined last.
         let bans: Vec<Counted> = bans.collect();
         longest(listed.chain(bans.into_iter().rev()))
-    }
-
-    /// The expiry of the longest ban of a prefix, which applies.
-    pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        let ban = self.longest_ban(prefix, &CounterSlots::default());
-        ban.map(|ban| ban.until)
     }
 
     /// Returns the ban of a prefix that was set with `--force`.

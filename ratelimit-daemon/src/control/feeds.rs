@@ -101,8 +101,9 @@ impl Feeds {
         }
     }
 
-    /// Applies the edits that are due. Each feed logs its failures.
-    pub fn tick(&mut self, state: &mut State) {
+    /// Applies the edits that are due. Each feed logs its failures. `is_detached` is whether an
+    /// operator detached the program.
+    pub fn tick(&mut self, state: &mut State, is_detached: bool) {
         self.adopted.is_over = self.is_reported_again(state);
         let _ = propose(&mut self.pass_all, state);
         let _ = propose(&mut self.policy_bans, state);
@@ -111,7 +112,7 @@ impl Feeds {
         let _ = propose(&mut self.folding, state);
         self.verified.look(state);
         self.challenge.tick(state, &self.verified);
-        self.upstream.tick(state);
+        self.upstream.tick(state, is_detached);
         self.trials.last_good.catch_up();
     }
 

@@ -33,6 +33,7 @@ mod tcp_connections;
 mod time;
 mod trials;
 mod unwritten;
+mod upstream;
 mod used;
 mod verbs;
 mod verified;

@@ -25,7 +25,7 @@ impl Command for Tick {
             ..
         } = controller;
         state.read_clocks();
-        feeds.tick(state);
+        feeds.tick(state, interfaces.links.are_detached());
         interfaces.tick(state);
         metrics_port.tick(state);
         keys_port.tick(state);

@@ -3,19 +3,22 @@
 //!
 //! Only bans that no operator requested are evicted (of policies, detection, other programs,
 //! `CrowdSec` and other nodes), the one that ends first before the others; never a manual ban or
-//! one of a list. If that does not make enough room, the whole change is refused.
+//! one of a list. For another that no operator requested, a ban of policies or detection is evicted
+//! only after half of its time: otherwise the sources of a flood would evict each other's bans, and
+//! each return would lengthen them. If that does not make enough room, the whole change is refused.
 
 use std::collections::BTreeSet;
 
 use ratelimit_core::{
     api::Refused,
-    intent::{Edit, Intent},
+    intent::{Edit, EntryRow, Intent},
     ip_family::IpFamily,
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
 use super::enforcer::Enforcer;
+use crate::clock;
 
 /// The reciprocal of the share of entries reserved for changes at runtime.
 const RESERVED: u64 = 10;
@@ -92,7 +95,16 @@ impl Room<'_> {
             }
         };
         let edited: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
-        let ends = self.intent.evictable_only(family, &edited);
+        let is_requested = edits
+            .iter()
+            .filter(|edit| edit.adds())
+            .any(|edit| !matches!(edit, Edit::Ban(_, origin, _) if origin.is_unrequested()));
+        let wall = clock::wall();
+        let may_go = move |row: &EntryRow| {
+            let left = clock::to_wall(row.until).duration_since(wall);
+            is_requested || left <= wall.duration_since(row.since)
+        };
+        let ends = self.intent.evictable_only(family, &edited, may_go);
         let count = usize::try_from(over).unwrap_or(usize::MAX);
         let ends: Vec<Edit> = ends.take(count).collect();
         if ends.len() < count {

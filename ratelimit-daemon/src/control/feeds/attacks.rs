@@ -137,13 +137,17 @@ impl Attacks {
             let (until, since) = (later(now, rule.length), clock::to_wall(now));
             let edit = match answer {
                 Answer::Observe => continue,
-                Answer::Limit if state.intent.has_further(source, &rule.limit) => continue,
+                Answer::Limit if state.intent.is_limited_in_attack(source, &rule.limit) => {
+                    continue;
+                }
                 Answer::Limit => {
+                    let full = state.intent.limited().get(&source);
                     let row = LimitedRow {
                         until,
                         since,
                         kind: Some(kind),
                         limit: rule.limit.clone(),
+                        is_full: full.is_some_and(|row| row.is_full),
                     };
                     Edit::Limited(source, Some(row))
                 }
@@ -158,7 +162,7 @@ impl Attacks {
                 }
             };
             if answered.contains(&source)
-                || state.intent.banned_until(source).is_some()
+                || state.intent.bans_that_hold(source, now).next().is_some()
                 || policy_bans::is_exempt(state, source)
                 || is_challenged(state, kind, source)
             {

@@ -57,23 +57,36 @@ impl Feed for Connections {
         let limited = intent.limited();
         let gone = limited
             .iter()
-            .filter(|(source, row)| row.kind.is_none() && !full.contains(source))
-            .map(|(source, _)| Edit::Limited(*source, None));
+            .filter(|(source, row)| row.is_full && !full.contains(source))
+            .map(|(source, row)| {
+                let of_attack = row.kind.is_some().then(|| row.clone());
+                let row = of_attack.map(|row| LimitedRow {
+                    is_full: false,
+                    ..row
+                });
+                Edit::Limited(*source, row)
+            });
         let renewed = later(now, RENEWED);
         let come = full
             .iter()
             .filter(|source| {
-                let row = limited.get(source);
-                // The limit of an attack is no looser, as a rule, and there is one for each source.
-                row.is_none_or(|row| row.kind.is_none() && row.until < renewed)
+                let is_held =
+                    |row: &LimitedRow| row.is_full && (row.kind.is_some() || row.until >= renewed);
+                !limited.get(source).is_some_and(is_held)
             })
             .map(|source| {
-                let since = limited.get(source).map(|row| row.since);
-                let row = LimitedRow {
+                let row = limited.get(source);
+                let of_attack = row.filter(|row| row.kind.is_some()).cloned();
+                let row = of_attack.unwrap_or_else(|| LimitedRow {
                     until: later(now, LASTS),
-                    since: since.unwrap_or_else(|| clock::to_wall(now)),
+                    since: row.map_or_else(|| clock::to_wall(now), |row| row.since),
                     kind: None,
                     limit: tcp_connections::limit(),
+                    is_full: true,
+                });
+                let row = LimitedRow {
+                    is_full: true,
+                    ..row
                 };
                 Edit::Limited(*source, Some(row))
             });

@@ -22,8 +22,9 @@ use crate::{
 /// The routes, and those who follow them.
 pub struct UpstreamFeed {
     routes: Routes,
-    /// The number of edits at the last choice.
-    edits: Option<u64>,
+    /// What the last choice depended on: the number of edits, that of changes of the protected
+    /// addresses, and whether an operator detached the program.
+    chosen_at: Option<(u64, u64, bool)>,
     /// `None` before the first choice.
     published: watch::Sender<Option<UpstreamRoutes>>,
 }
@@ -32,7 +33,7 @@ impl Default for UpstreamFeed {
     fn default() -> Self {
         Self {
             routes: Routes::default(),
-            edits: None,
+            chosen_at: None,
             published: watch::Sender::new(None),
         }
     }
@@ -49,10 +50,10 @@ impl UpstreamFeed {
         self.published.borrow().clone()
     }
 
-    /// Chooses the routes again, if something changed.
-    pub fn tick(&mut self, state: &mut State) {
+    /// Chooses the routes again, if something changed. There is none while nothing is dropped here.
+    pub fn tick(&mut self, state: &mut State, is_detached: bool) {
         let Some(settings) = state.intent.config.upstream.clone() else {
-            if self.edits.take().is_some() {
+            if self.chosen_at.take().is_some() {
                 self.routes = Routes::default();
                 self.publish(state, &Upstream::default());
             }
@@ -61,10 +62,10 @@ impl UpstreamFeed {
         let now = clock::now();
         let intent = &state.intent;
         let protected = state.protection.all();
-        let drops_nothing = intent.pass_all().is_some() || intent.config.observe;
+        let drops_nothing = is_detached || intent.pass_all().is_some() || intent.config.observe;
         let may = |prefix| !drops_nothing && !is_exempt(prefix, intent, protected, now);
-        let edits = Some(state.noted.edits);
-        let is_current = self.edits == edits
+        let now_at = Some((state.noted.edits, state.protection.changes(), is_detached));
+        let is_current = self.chosen_at == now_at
             && self.routes.is_settled(settings.for_min, now)
             && self.routes.prefixes().all(may);
         if is_current {
@@ -97,7 +98,7 @@ impl UpstreamFeed {
             until: row.until,
         });
         self.routes.update(&settings, bans, may, now);
-        self.edits = edits;
+        self.chosen_at = now_at;
         self.publish(state, &settings);
     }
 

@@ -356,6 +356,18 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
 }
 
 #[test]
+fn sources_in_a_banned_prefix_take_nothing_from_the_budget() {
+    let mut config = answering(Answer::Ban);
+    config.forgeable_per_minute = NonZeroU32::new(1).unwrap();
+    let mut lab = Lab::new(config);
+    lab.ban(&["203.0.113.0/24"], Some(60.0)).unwrap();
+    lab.blame(&["203.0.113.1", "203.0.113.2"]);
+    assert_eq!(lab.bans().len(), 1);
+    lab.blame(&["192.0.2.1"]);
+    assert_eq!(lab.bans().len(), 2);
+}
+
+#[test]
 fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.blame(&["192.0.2.1", "192.0.2.2"]);
@@ -428,7 +440,7 @@ fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
 
 impl Lab {
     /// Reports these sources as those of an attack.
-    fn blame(&mut self, sources: &[&str]) {
+    pub(super) fn blame(&mut self, sources: &[&str]) {
         self.note_attacks(&blaming(sources), vec![]);
     }
 
@@ -458,12 +470,12 @@ impl Lab {
     }
 }
 
-fn texts(lab: &Lab, address: &str) -> Vec<String> {
+pub(super) fn texts(lab: &Lab, address: &str) -> Vec<String> {
     let limits = lab.checked(address).limits;
     limits.iter().map(|state| state.limit.to_string()).collect()
 }
 
-fn answering(answer: Answer) -> Config {
+pub(super) fn answering(answer: Answer) -> Config {
     let rule = Rule {
         answer,
         limit: limit(5),

@@ -260,11 +260,6 @@ impl Lab {
     fn is_dropped(&self, address: &str, by: Option<&str>) {
         self.check(address, "drop", "banned", by, "default");
     }
-
-    fn routes(&self) -> Vec<String> {
-        let routes = self.feeds.upstream.routes().unwrap().routes;
-        routes.iter().map(ToString::to_string).collect()
-    }
 }
 
 fn unfolded(bans: usize) -> Unfolded {

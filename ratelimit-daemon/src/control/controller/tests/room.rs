@@ -31,6 +31,25 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
 }
 
 #[test]
+fn the_bans_of_a_flood_do_not_evict_each_other() {
+    let mut lab = full_of(&[(Origin::Automatic, 50)]);
+    let newcomer = automatic("198.51.100.1", 60);
+    let refused = lab.state.apply([newcomer.clone()], Cause::Origin);
+    assert!(refused.unwrap_err().error.contains("is full"));
+    lab.check_bans("192.0.2.0");
+    let row = lab
+        .state
+        .intent
+        .ban_of(prefix("192.0.2.0"), &Origin::Automatic);
+    let mut row = row.unwrap().clone();
+    row.since -= SignedDuration::from_mins(51);
+    let served = Edit::Ban(prefix("192.0.2.0"), Origin::Automatic, Some(row));
+    lab.edit(&[served]);
+    lab.edit(&[newcomer]);
+    lab.check_bans("198.51.100.1");
+}
+
+#[test]
 fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
     let mut lab = full_of(&[(Origin::Automatic, 50), (Origin::Manual, 30)]);
     // 18 of 20 entries are for all bans: 2 are left.

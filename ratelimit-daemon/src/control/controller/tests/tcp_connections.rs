@@ -4,11 +4,14 @@ use std::num::NonZeroU32;
 
 use ratelimit_core::{
     config::PolicyConfig,
-    detection::Kind,
-    intent::{LimitedRow, renewed::later},
+    detection::{Answer, Kind},
+    intent::renewed::later,
 };
 
-use super::*;
+use super::{
+    attacks::{answering, texts},
+    *,
+};
 use crate::control::commands::{Command, NoteConnections};
 
 #[test]
@@ -68,20 +71,27 @@ fn only_a_policy_that_is_in_force_limits_connections() {
 }
 
 #[test]
-fn the_limit_of_an_attack_remains() {
-    let mut lab = Lab::new(limiting());
-    let row = LimitedRow {
-        until: later(clock::now(), Duration::from_mins(10)),
-        since: clock::wall(),
-        kind: Some(Kind::HeavyHitter),
-        limit: limit(5),
+fn the_limits_of_an_attack_and_of_connections_hold_together() {
+    let [of_attack, of_connections] = ["5 packets per 1s", "1B per 1h (fixed-window) of tcp-syn"];
+    let mut config = limiting();
+    config.attacks = answering(Answer::Limit).attacks;
+    let mut lab = Lab::new(config);
+    let further = |lab: &Lab| {
+        let known = texts(lab, "192.0.2.9").len();
+        texts(lab, "192.0.2.1").split_off(known)
     };
-    lab.edit(&[Edit::Limited(prefix("192.0.2.1"), Some(row))]);
-    for connections in [99, 0] {
-        lab.count(&[("192.0.2.1", connections)]);
-        let limited = lab.checked("192.0.2.1").limited.unwrap();
-        assert_eq!(limited.kind, Some(Kind::HeavyHitter));
+    lab.count(&[("192.0.2.1", 99)]);
+    assert_eq!(further(&lab), [of_connections]);
+    lab.blame(&["192.0.2.1"]);
+    let limited = lab.checked("192.0.2.1").limited.unwrap();
+    assert_eq!(limited.kind, Some(Kind::HeavyHitter));
+    for _ in 0..2 {
+        assert_eq!(further(&lab), [of_attack, of_connections]);
+        lab.count(&[("192.0.2.1", 0)]);
+        assert_eq!(further(&lab), [of_attack]);
+        lab.count(&[("192.0.2.1", 99)]);
     }
+    assert_eq!(further(&lab), [of_attack, of_connections]);
 }
 
 #[test]

@@ -395,6 +395,7 @@ fn what_detection_limits_by_a_class_is_not_told_while_a_trial_has_no_such_class(
     site.write(&with_class(OLD));
     site.start();
     let row = LimitedRow {
+        is_full: false,
         until: clock::after(Duration::from_mins(10)),
         since: clock::wall(),
         kind: Some(Kind::HeavyHitter),

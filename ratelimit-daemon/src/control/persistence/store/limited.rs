@@ -1,6 +1,7 @@
 //! The further limits of sources of attacks.
 
 use ratelimit_core::{
+    detection::Kind,
     intent::{Edit, LimitedRow},
     prefix::Prefix,
 };
@@ -33,11 +34,14 @@ pub const DEFINITION: &str = "
 
 /// A row of [`LIMITED`].
 pub fn read_limited(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
+    let kind: Option<Kind> = serde_json::from_str(row.get_ref(3)?.as_str()?)?;
     let limited = LimitedRow {
         until: reader.timekeeper.instant(row.get(1)?),
         since: time(row, 2)?,
-        kind: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
+        kind,
         limit: serde_json::from_str(row.get_ref(4)?.as_str()?)?,
+        // Connections are counted again soon.
+        is_full: kind.is_none(),
     };
     Ok(Edit::Limited(prefix(row, 0)?, Some(limited)))
 }

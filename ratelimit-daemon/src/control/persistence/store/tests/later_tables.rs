@@ -56,6 +56,7 @@ fn write(store: &mut Store) {
 fn limited() -> LimitedRow {
     let second = Duration::from_secs(1);
     LimitedRow {
+        is_full: false,
         until: Instant::from_nanos(1 << 50),
         since: Timestamp::UNIX_EPOCH,
         kind: Some(Kind::AckFlood),
