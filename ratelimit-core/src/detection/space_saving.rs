@@ -98,31 +98,41 @@ impl<K: Copy + Eq + Hash, V: Default> SpaceSaving<K, V> {
     }
 
     fn rise(&mut self, mut place: usize) -> usize {
+        let start = place;
         while place > 0 && self.heap[place].count < self.heap[(place - 1) / 2].count {
-            self.swap(place, (place - 1) / 2);
+            self.heap.swap(place, (place - 1) / 2);
+            self.note(place);
             place = (place - 1) / 2;
         }
-        place
+        self.moved(start, place)
     }
 
     fn sink(&mut self, mut place: usize) -> usize {
+        let start = place;
         loop {
             let children = 2 * place + 1..(2 * place + 3).min(self.heap.len());
-            let Some(least) = children.min_by_key(|child| self.heap[*child].count) else {
-                return place;
+            let least = children.min_by_key(|child| self.heap[*child].count);
+            let least = least.filter(|least| self.heap[*least].count < self.heap[place].count);
+            let Some(least) = least else {
+                return self.moved(start, place);
             };
-            if self.heap[place].count <= self.heap[least].count {
-                return place;
-            }
-            self.swap(place, least);
+            self.heap.swap(place, least);
+            self.note(place);
             place = least;
         }
     }
 
-    fn swap(&mut self, first: usize, second: usize) {
-        self.heap.swap(first, second);
-        self.places.insert(self.heap[first].key, first);
-        self.places.insert(self.heap[second].key, second);
+    /// Returns where a counter is now that moved through the heap. Its position is noted once, as
+    /// hashing keys takes most of the time.
+    fn moved(&mut self, start: usize, place: usize) -> usize {
+        if place != start {
+            self.note(place);
+        }
+        place
+    }
+
+    fn note(&mut self, place: usize) {
+        self.places.insert(self.heap[place].key, place);
     }
 }
 
