@@ -16,6 +16,7 @@ mod recent;
 mod rule;
 mod sample;
 mod sending;
+mod share;
 mod space_saving;
 mod suspicion;
 #[cfg(test)]

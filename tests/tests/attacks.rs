@@ -71,6 +71,52 @@ fn a_source_that_floods_is_banned_where_the_rule_says_so() {
     assert_eq!(bans[0].prefix.to_string(), client(7).to_string());
 }
 
+/// Samples are few at this rate, so each represents many packets.
+#[test]
+fn clients_of_a_flooded_host_are_not_banned_with_its_flooders() {
+    const FLOODERS: u32 = 20;
+    const CLIENTS: u32 = 400;
+    const LASTS: Duration = Duration::from_secs(3);
+    /// In which each client connects once.
+    const ROUND: Duration = Duration::from_millis(160);
+    require_root!();
+    let rule = "[policy.default]\nlimits = []\n[detection.syn_flood]\nanswer = \"ban\"\n";
+    let (lab, service) = Service::in_lab(rule).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    let flood: Vec<Vec<u8>> = (0..FLOODERS).map(request).collect();
+    let to_other = |number| {
+        let frame = Frame::ethernet().ipv4(client(number)).tcp(443, SYN);
+        frame
+            .pad_to(60)
+            .build_to(Ipv4Addr::new(198, 51, 100, 77).into())
+    };
+    let busy_elsewhere = to_other(FLOODERS);
+    let mut clients = (FLOODERS + 1..).take(CLIENTS as usize).cycle();
+    let start = Instant::now();
+    let (mut connected, mut elsewhere) = (0, 0);
+    while start.elapsed() < LASTS {
+        for frame in &flood {
+            sender.send(frame).unwrap();
+        }
+        let due = start.elapsed().as_micros() * u128::from(CLIENTS) / ROUND.as_micros();
+        while connected < due {
+            sender.send(&request(clients.next().unwrap())).unwrap();
+            connected += 1;
+        }
+        while elsewhere < start.elapsed().as_millis() / 10 {
+            sender.send(&busy_elsewhere).unwrap();
+            elsewhere += 1;
+        }
+    }
+    wait_for_attacks(&service);
+    let bans: Vec<Ban> = service.json(&["list", "bans"]).unwrap();
+    let mut banned: Vec<String> = bans.iter().map(|ban| ban.prefix.to_string()).collect();
+    let mut flooders: Vec<String> = (0..FLOODERS).map(|it| client(it).to_string()).collect();
+    banned.sort();
+    flooders.sort();
+    assert_eq!(banned, flooders);
+}
+
 #[test]
 fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     require_root!();

@@ -64,6 +64,12 @@ impl<K: Copy + Eq + Hash, V: Default> SpaceSaving<K, V> {
         self.places.get(key).map(|place| &self.heap[*place])
     }
 
+    /// What else is known of a key, if it has a counter.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let place = self.places.get(key)?;
+        Some(&mut self.heap[*place].value)
+    }
+
     /// All counters.
     pub fn iter(&self) -> impl Iterator<Item = &Counter<K, V>> {
         self.heap.iter()

@@ -8,6 +8,7 @@
 use super::{
     Kind,
     evidence::{Around, Evidence},
+    share::{self, DEVIATIONS, SEGMENTS_FOR_TWO_MIN},
 };
 use crate::class::builtin::is_reflector;
 
@@ -16,11 +17,6 @@ use crate::class::builtin::is_reflector;
 const SLOW: u64 = 20;
 /// Minimum number of samples to decide that it dominates.
 const SAMPLES_MIN: u64 = 32;
-/// A genuine client continues its connection with at least this many segments per two requests: it
-/// acknowledges and closes.
-const SEGMENTS_FOR_TWO_MIN: u64 = 3;
-/// A difference of this many standard deviations is no coincidence.
-const DEVIATIONS: u64 = 4;
 /// Acknowledgements without a connection for each request that do not indicate an attack: the last
 /// segment of a handshake, and data that arrives with it before the network stack has processed it.
 const STRAYS_MAX: u64 = 3;
@@ -69,9 +65,16 @@ pub enum Pace {
 impl Pace {
     /// The pace of `packets` of a kind, of all that the target `received`; `None` where they are
     /// too few.
-    pub fn of(kind: Kind, packets: u64, samples: u64, above: u32, received: u64) -> Option<Self> {
-        let above = u64::from(above);
-        if packets >= above {
+    pub fn of(
+        kind: Kind,
+        packets: u64,
+        evidence: &Evidence,
+        above: u32,
+        received: u64,
+    ) -> Option<Self> {
+        let (above, samples) = (u64::from(above), evidence.samples);
+        let is_certain = evidence.left_out() == 0 || samples >= share::SAMPLES_MIN;
+        if packets >= above && is_certain {
             Some(Self::Fast)
         } else {
             let has_much = packets * 10 >= received * much_tenths(kind);

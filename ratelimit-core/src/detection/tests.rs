@@ -1,6 +1,7 @@
 //! Attacks, and traffic that is none.
 
 mod acknowledgements;
+mod blame;
 mod datagrams;
 mod frames;
 mod unseen;
@@ -181,6 +182,26 @@ fn a_sample_counts_for_the_packets_that_it_stands_for() {
         ..sample
     });
     check(samples, &[Kind::SynFlood]);
+}
+
+#[test]
+fn a_sample_that_stands_for_lost_ones_begins_no_attack() {
+    let one = traffic(1, |_| (CLIENT, Content::Icmp)).map(|sample| Sample {
+        packets: 30_000,
+        ..sample
+    });
+    check(one, &[]);
+    // Nor does one that stands for others, where the threshold is low.
+    let mut rule = Rule::of(Kind::IcmpFlood);
+    rule.above = std::num::NonZeroU32::new(20).unwrap();
+    for (samples, count) in [(7, 0), (8, 1)] {
+        let mut detector = Detector::new([(Kind::IcmpFlood, rule.clone())].into());
+        for sample in traffic(samples, |_| (CLIENT, Content::Icmp)) {
+            let packets = 32;
+            detector.take(&Sample { packets, ..sample });
+        }
+        assert_eq!(detector.advance(after(1)).began.len(), count);
+    }
 }
 
 #[test]

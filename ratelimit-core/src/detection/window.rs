@@ -2,6 +2,7 @@
 
 use std::{hash::RandomState, net::IpAddr};
 
+use ratelimit_common::sample::EVERY;
 use smart_default::SmartDefault;
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
     recent::Recent,
     sending::{Senders, Sending},
+    share::Share,
     space_saving::{Counter, SpaceSaving},
     suspicion::{Pace, Suspicion},
 };
@@ -20,9 +22,15 @@ use crate::prefix::Prefix;
 const TARGETS: usize = 1024;
 /// Hosts, each with what is counted of it.
 const HOSTS: usize = 4096;
-/// Sources, once for each kind that they take part in.
-const SOURCES: usize = 4096;
+/// Sources of what may be attacks, once for each kind and target.
+const PARTS: usize = 4096;
+/// Sources of unsolicited packets.
+const SOURCES: usize = 2048;
 const SUBNETS: usize = 1024;
+
+/// The most packets that a sample represents on its own. Any further ones are those of samples that
+/// found no room in the ring, and may have had any source and target.
+const REPRESENTED_MAX: u32 = 2 * EVERY;
 
 /// A subnet needs this many members to be more than a few sources.
 const MEMBERS_MIN: u64 = 8;
@@ -60,10 +68,13 @@ pub struct Window {
     asked: SpaceSaving<(IpAddr, Question), ()>,
     #[default(SpaceSaving::new(HOSTS))]
     asked_before: SpaceSaving<(IpAddr, Question), ()>,
+    /// The part of each source in a possible attack.
+    #[default(SpaceSaving::new(PARTS))]
+    parts: SpaceSaving<(Kind, Subject, Prefix), Share>,
     #[default(SpaceSaving::new(SOURCES))]
-    sources: SpaceSaving<(Kind, Prefix), ()>,
+    sources: SpaceSaving<Prefix, Share>,
     #[default(SpaceSaving::new(SUBNETS))]
-    subnets: SpaceSaving<Prefix, Members>,
+    subnets: SpaceSaving<Prefix, (Share, Members)>,
     senders: Senders,
     /// Packets other than continuing connections and answers to requests, with the number of
     /// sources and subnets.
@@ -105,6 +116,9 @@ impl Window {
     /// one address. Its segments do not make a heavy hitter, and neither do requested UDP answers
     /// or resets, which a flooded host sends. The limits of its policy still apply.
     pub fn add(&mut self, sample: &Sample) {
+        let lost = sample.packets.saturating_sub(REPRESENTED_MAX);
+        let packets = sample.packets - lost;
+        let sample = &Sample { packets, ..*sample };
         self.tally(sample.target, Tally::Received, sample);
         self.tally(sample.source, Tally::Sent, sample);
         self.note_question(sample);
@@ -114,12 +128,12 @@ impl Window {
                 self.services.note((sample.target, port), sample.at);
                 let partner = (sample.target, sample.source, port);
                 self.partners.note(partner, sample.at);
-                self.tally(sample.target, Tally::Acknowledging, sample);
+                self.add_continuing(sample);
                 false
             }
             Content::Stray { port } | Content::Ending { port } => {
                 self.add_stray(port, sample);
-                self.tally(sample.target, Tally::Acknowledging, sample);
+                self.add_continuing(sample);
                 false
             }
             Content::Acknowledging
@@ -127,7 +141,7 @@ impl Window {
             | Content::Reset {
                 of_connection: true,
             } => {
-                self.tally(sample.target, Tally::Acknowledging, sample);
+                self.add_continuing(sample);
                 false
             }
             Content::Request => self.attack(Kind::SynFlood, None, sample),
@@ -148,7 +162,23 @@ impl Window {
             Content::Other => true,
         };
         if is_unasked {
+            self.unasked += u64::from(lost);
             self.add_unasked(sample);
+        }
+    }
+
+    /// Counts a segment that continues a connection. It speaks for the requests of its source.
+    fn add_continuing(&mut self, sample: &Sample) {
+        self.tally(sample.target, Tally::Acknowledging, sample);
+        let (source, _) = origins(sample.source);
+        let subject = Subject::Target {
+            address: sample.target,
+            source_port: None,
+        };
+        for kind in [Kind::SynFlood, Kind::TcpFlags] {
+            if let Some(share) = self.parts.get_mut(&(kind, subject, source)) {
+                share.add_continuing(sample);
+            }
         }
     }
 
@@ -225,8 +255,9 @@ impl Window {
         self.unasked += packets;
         self.crowd.add(source, &self.key);
         self.crowd_of_subnets.add(subnet, &self.key);
-        self.sources.add((Kind::HeavyHitter, source), packets);
-        let members = self.subnets.add(subnet, packets);
+        self.sources.add(source, packets).add(sample);
+        let (share, members) = self.subnets.add(subnet, packets);
+        share.add(sample);
         members.add(source, &self.key);
     }
 
@@ -280,7 +311,8 @@ impl Window {
         {
             evidence.add_unreceived(packets);
         }
-        self.sources.add((kind, source), packets);
+        let part = self.parts.add((kind, subject, source), packets);
+        part.add(sample);
         true
     }
 
@@ -298,26 +330,34 @@ impl Window {
             targets.extend(seen.filter(|seen| !is_seen(seen)));
         }
         let mut seen = without_what_comes_beside(&targets, rules);
-        let hitters = self.sources.iter();
-        let hitters = hitters.filter(|counter| counter.key.0 == Kind::HeavyHitter);
-        let hitters = hitters.map(|counter| Seen {
-            kind: Kind::HeavyHitter,
-            subject: Subject::Source(counter.key.1),
-            packets: counter.certain(),
-            sources: 1,
-        });
-        let subnets = self.subnets.iter().map(|counter| Seen {
-            kind: Kind::Spread,
-            subject: Subject::Source(counter.key),
-            packets: counter.certain(),
-            sources: counter.value.count(),
-        });
-        seen.extend(hitters.chain(subnets).filter(|seen| {
-            let rule = rules.get(&seen.kind);
-            rule.is_some_and(|rule| seen.packets >= rule.above.get().into())
-                && self.is_far_over_others(seen)
-        }));
+        seen.extend(self.busiest(rules).filter(|it| self.is_far_over_others(it)));
         seen
+    }
+
+    /// Returns the sources and subnets that certainly send what a rule names.
+    fn busiest(&self, rules: &Rules) -> impl Iterator<Item = Seen> {
+        let above = |kind| rules.get(&kind).map(|rule| u64::from(rule.above.get()));
+        let hitters = above(Kind::HeavyHitter).into_iter().flat_map(|above| {
+            let hitters = self.sources.iter();
+            let hitters = hitters.filter(move |it| it.value.proves(it.certain(), above));
+            hitters.map(|counter| Seen {
+                kind: Kind::HeavyHitter,
+                subject: Subject::Source(counter.key),
+                packets: counter.certain(),
+                sources: 1,
+            })
+        });
+        let subnets = above(Kind::Spread).into_iter().flat_map(|above| {
+            let subnets = self.subnets.iter();
+            let subnets = subnets.filter(move |it| it.value.0.proves(it.certain(), above));
+            subnets.map(|counter| Seen {
+                kind: Kind::Spread,
+                subject: Subject::Source(counter.key),
+                packets: counter.certain(),
+                sources: counter.value.1.count(),
+            })
+        });
+        hitters.chain(subnets)
     }
 
     /// Returns the attack on a target, if any.
@@ -347,10 +387,9 @@ impl Window {
             let besides = around.later_fragments.saturating_add(others);
             received = received.saturating_sub(besides);
         }
-        let samples = counter.value.samples;
         let suspicion = Suspicion {
             kind,
-            pace: Pace::of(kind, packets, samples, rule.above.get(), received)?,
+            pace: Pace::of(kind, packets, &counter.value, rule.above.get(), received)?,
             packets,
             source_port,
             ends_here: self.host.is_at(address),
@@ -421,19 +460,21 @@ impl Window {
         count(&self.tallies, host, tally)
     }
 
-    /// The sources that have much of an attack of `kind` which begins at `threshold`, those with
-    /// most of it first.
+    /// The sources that certainly send much of an attack, which begins at the rate `above`, those
+    /// with most of it first.
     pub fn to_blame(&self, seen: &Seen, above: u32) -> Vec<Prefix> {
         if let Subject::Source(prefix) = seen.subject {
             return vec![prefix];
         }
         let least = (u64::from(above) / MUCH).max(1);
-        let counters = self.sources.iter();
-        let mut counters: Vec<_> = counters
-            .filter(|counter| counter.key.0 == seen.kind && counter.certain() >= least)
-            .collect();
-        counters.sort_by_key(|counter| std::cmp::Reverse(counter.certain()));
-        counters.iter().map(|counter| counter.key.1).collect()
+        let parts = self.parts.iter().filter(|counter| {
+            let (kind, subject, _) = counter.key;
+            (kind, subject) == (seen.kind, seen.subject)
+                && counter.value.proves(counter.certain(), least)
+        });
+        let mut parts: Vec<_> = parts.collect();
+        parts.sort_by_key(|counter| std::cmp::Reverse(counter.certain()));
+        parts.iter().map(|counter| counter.key.2).collect()
     }
 
     /// Returns the traffic of the busiest sources.
@@ -449,6 +490,7 @@ impl Window {
         self.tallies.clear();
         std::mem::swap(&mut self.asked, &mut self.asked_before);
         self.asked.clear();
+        self.parts.clear();
         self.sources.clear();
         self.subnets.clear();
         self.senders.clear();
@@ -479,8 +521,7 @@ impl Window {
     /// Returns the packets of the busiest member of a subnet.
     fn largest_member(&self, subnet: Prefix) -> u64 {
         let sources = self.sources.iter();
-        let members = sources
-            .filter(|counter| counter.key.0 == Kind::HeavyHitter && subnet.covers(counter.key.1));
+        let members = sources.filter(|counter| subnet.covers(counter.key));
         members.map(Counter::certain).max().unwrap_or(0)
     }
 }
