@@ -118,6 +118,35 @@ fn clients_of_a_flooded_host_are_not_banned_with_its_flooders() {
 }
 
 #[test]
+fn an_attack_outlives_a_change_of_its_rules() {
+    require_root!();
+    let (lab, service) = Service::in_lab(&toml("observe")).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    let flood = || {
+        for packet in 0..50_000 {
+            sender.send(&request(packet * 65_537)).unwrap();
+        }
+    };
+    flood();
+    let before = wait_for_attacks(&service);
+    let table = format!("[detection.{}]\n", Kind::SynFlood.key());
+    let changed = format!("{table}threshold = 400\n");
+    service
+        .reload(&toml("observe").replace(&table, &changed))
+        .unwrap();
+    // The rules are read once a second, and a second of packets is counted together.
+    thread::sleep(Duration::from_millis(1_500));
+    flood();
+    thread::sleep(Duration::from_millis(1_500));
+    let after = attacks(&service);
+    assert_eq!(after.len(), 1, "{after:?}");
+    assert_eq!(after[0].since, before[0].since);
+    let metrics = service.metrics().unwrap();
+    let counted = "ratelimit_attacks_total{kind=\"syn-flood\"} 1";
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[test]
 fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     require_root!();
     let (lab, mut service) = Service::in_lab(&toml("limit")).unwrap();

@@ -72,6 +72,18 @@ impl Detector {
         self.window.set_host(host);
     }
 
+    /// Replaces the rules. What is known of hosts stays, and so do the attacks whose kind still has
+    /// a rule; the others have ended.
+    pub fn set_rules(&mut self, rules: Rules) -> Step {
+        self.rules = rules;
+        let is_over = |kind| !self.rules.contains_key(&kind);
+        let over = self.attacks.extract_if(.., |(kind, _), _| is_over(*kind));
+        Step {
+            ended: over.map(|(_, attack)| attack).collect(),
+            ..Step::default()
+        }
+    }
+
     /// The attacks that are going on.
     pub fn attacks(&self) -> impl Iterator<Item = &Attack> {
         self.attacks.values()

@@ -205,6 +205,49 @@ fn a_sample_that_stands_for_lost_ones_begins_no_attack() {
 }
 
 #[test]
+fn attacks_and_services_outlive_a_change_of_the_rules() {
+    let mut detector = detector();
+    let open = Content::Datagram(Datagram {
+        source_port: 40_000,
+        destination_port: 5_000,
+        is_first: false,
+        has_socket: true,
+    });
+    let closed = |packet: u32| {
+        Content::Datagram(Datagram {
+            source_port: 40_000 + u16::try_from(packet % 5).unwrap(),
+            destination_port: 5_000,
+            is_first: false,
+            has_socket: false,
+        })
+    };
+    detector.set_host(Host::new([TARGET], None));
+    for sample in traffic(2_401, |packet| match packet {
+        0 => (CLIENT, open),
+        _ if packet % 2 == 0 => (packet * 7919, Content::Request),
+        _ => (CLIENT, Content::Icmp),
+    }) {
+        detector.take(&sample);
+    }
+    assert_eq!(detector.advance(after(1)).began.len(), 2);
+    let rules = |kinds: &[Kind]| kinds.iter().map(|it| (*it, Rule::of(*it))).collect();
+    let step = detector.set_rules(rules(&[Kind::SynFlood, Kind::UdpFlood]));
+    let ended: Vec<Kind> = step.ended.iter().map(|attack| attack.kind).collect();
+    assert_eq!(ended, [Kind::IcmpFlood]);
+    // The service is away for a moment.
+    for mut sample in traffic(4_000, |packet| match packet % 2 {
+        0 => (packet * 7919, Content::Request),
+        _ => (packet, closed(packet)),
+    }) {
+        sample.at = Instant::from_nanos(sample.at.as_nanos() + SECOND_NS);
+        detector.take(&sample);
+    }
+    let step = detector.advance(after(2));
+    assert!(step.began.is_empty(), "{:?}", step.began);
+    assert_eq!(detector.attacks().count(), 1);
+}
+
+#[test]
 fn what_no_rule_names_is_not_looked_for() {
     let mut detector = Detector::new(Rules::new());
     for sample in traffic(600, |packet| (packet * 7919, Content::Request)) {

@@ -76,8 +76,9 @@ pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
             asked = Some(clock::monotonic());
             if wanted.rules != rules || wanted.always != always {
                 (rules, always) = (wanted.rules, wanted.always);
-                detector = Detector::new(rules.clone());
-                report(&controller, Step::default(), &detector).await?;
+                let step = detector.set_rules(rules.clone());
+                detector.pause();
+                report(&controller, step, &detector).await?;
                 let is_on = !rules.is_empty();
                 controller.call(SampleTraffic(is_on && !always)).await??;
                 since = clock::monotonic();
