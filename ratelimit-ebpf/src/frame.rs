@@ -144,22 +144,20 @@ subprograms! {
 /// first buffer, or over the copy.
 #[inline(always)]
 pub fn cursor<'a>(context: *mut Context, size: u32) -> Cursor<'a> {
-    let bounds = bounds(context);
-    if is_short(&bounds, || frame_size::bytes(size)) {
+    if is_short(&bounds(context), || frame_size::bytes(size)) {
         return copied(size);
     }
-    in_buffer(bounds, size)
+    in_buffer(bounds_again(context), size)
 }
 
 /// Reads the frame in a subprogram, which does not know its length and whether it was copied. The
 /// program does not return that: the verifier of 6.1 would follow everything after it twice.
 #[inline(always)]
 pub fn reread<'a>(context: *mut Context) -> (Cursor<'a>, bool) {
-    let bounds = bounds(context);
-    if is_short(&bounds, || bytes(context)) {
+    if is_short(&bounds(context), || bytes(context)) {
         return (copied(0), true);
     }
-    (in_buffer(bounds, 0), false)
+    (in_buffer(bounds_again(context), 0), false)
 }
 
 /// A cursor at the front of a frame that takes one buffer.
@@ -170,17 +168,23 @@ pub fn whole<'a>(context: *mut Context) -> Cursor<'a> {
     in_buffer(bounds, frame_bytes)
 }
 
-/// Reads the frame from the context again: the compiler would keep the bounds of the packet on the
-/// stack, which has no room.
+/// Such a cursor, by [`bounds_again`].
 #[inline(always)]
 pub fn whole_by_context<'a>(context: *mut Context) -> Cursor<'a> {
-    // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds
-    // the kernel gives.
+    let bounds = bounds_again(context);
+    let frame_bytes = length(&bounds);
+    in_buffer(bounds, frame_bytes)
+}
+
+/// The readable bytes of the packet, by the context: the compiler would keep the earlier bounds on
+/// the stack, which has no room, and the verifier of 6.1 would follow them through every branch.
+#[inline(always)]
+fn bounds_again(context: *mut Context) -> Range<*mut u8> {
+    // SAFETY: the context lives as long as the program runs.
     unsafe {
-        let start = (&raw const (*context).data).read_volatile() as usize;
-        let end = (&raw const (*context).data_end).read_volatile() as usize;
-        let frame_bytes = end.wrapping_sub(start) as u32;
-        Cursor::from_raw(start as *const u8, end as *const u8, frame_bytes)
+        let start = (&raw const (*context).data).read_volatile() as *mut u8;
+        let end = (&raw const (*context).data_end).read_volatile() as *mut u8;
+        start..end
     }
 }
 
