@@ -9,6 +9,8 @@ pub struct Flow<A: Address> {
     pub source: A,
     /// The address that it goes to.
     pub destination: A,
+    /// The differentiated services code point (RFC 2474), without the bits of congestion.
+    pub dscp: u8,
     /// Content with a rule of its own in the pipeline.
     pub content: Content,
     /// The upper layer.

@@ -55,6 +55,29 @@ fn what_was_taken_out_of_a_bucket_is_reported_also_after_a_change_of_its_rate_an
     check(&service, "the next daemon");
 }
 
+/// Sources of IPv6 are prefixes of 64 bits.
+#[test]
+fn what_a_policy_within_a_source_refuses_is_reported_by_its_name() {
+    require_root!();
+    let text = "[policy.default]\nlimits = [{ packets = 100, per = \"1h\" }]\n";
+    let (_lab, service) = Service::in_lab(text).unwrap();
+    let source = SOURCE_V6.to_string();
+    let set = ["limit", "set", "--prefix", &source];
+    let set = [&set[..], &["--packets", "3", "--per", "1h", "--observe"]].concat();
+    service.rlctl_ok(&set).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let frame = Frame::ethernet().ipv6(SOURCE_V6).udp(9).build();
+    assert_eq!(program.passed(&frame, 6).unwrap(), 6);
+    let check = service.rlctl(&["check", &source]).unwrap().stdout;
+    for said in [
+        "limited: 3 packets per 1h",
+        "would drop",
+        "of policy 2001:db8::",
+    ] {
+        assert!(check.contains(said), "{said}: {check}");
+    }
+}
+
 /// The second of two sources has no state, and exceeds a budget of one.
 #[test]
 fn what_is_over_the_budget_for_new_sources_is_reported() {

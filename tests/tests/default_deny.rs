@@ -74,6 +74,37 @@ fn only_allowed_sources_and_those_of_other_policies_pass() {
 }
 
 #[test]
+fn limits_change_nothing_where_a_dry_run_counts_what_it_would_drop() {
+    require_root!();
+    let text = DENY.replacen("action = \"drop\"", "action = \"drop\"\nobserve = true", 1);
+    let (lab, service) = Service::in_lab(&text).unwrap();
+    let set = [
+        "limit",
+        "set",
+        "--prefix",
+        STRANGER,
+        "--packets",
+        "1",
+        "--per",
+        "1h",
+    ];
+    let said = service.rlctl_ok(&set).unwrap();
+    assert!(
+        said.contains("in a dry run: these limits open nothing"),
+        "{said}"
+    );
+    assert!(!said.contains("drop packets"), "{said}");
+    for _ in 0..3 {
+        assert!(passes(&lab, STRANGER));
+    }
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
+    let own = limits.lines().find(|line| line.contains(STRANGER));
+    assert!(own.is_some_and(|line| line.contains("observe")), "{limits}");
+    let check = service.rlctl(&["check", STRANGER]).unwrap().stdout;
+    assert!(!check.contains("policy: 1 packet"), "{check}");
+}
+
+#[test]
 fn a_reload_that_would_cut_off_the_gateway_asks_first_and_the_drop_stops_at_it() {
     require_root!();
     let (lab, service) = Service::in_lab(UNLIMITED).unwrap();

@@ -105,6 +105,13 @@ fn runtime_limits_stand_in_place_of_those_of_the_configuration() {
         .unwrap();
     assert_eq!(sent(&lab, &service, 3, 3), [0, 3, 0]);
     assert!(service.rlctl_ok(&["stats"]).unwrap().contains("observe"));
+    // The limits of each source there still do.
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
+    let of_each = limits.lines().find(|line| line.contains("of each source"));
+    assert!(
+        of_each.is_some_and(|line| line.contains("enforce")),
+        "{limits}"
+    );
     service
         .rlctl_ok(&["limit", "rm", "--destination", VICTIM])
         .unwrap();

@@ -123,7 +123,7 @@ impl Outcome {
         self.0 & REFUSAL_COUNTED != 0
     }
 
-    /// Whether a limit refused the packet that is not a dry run.
+    /// Whether a limit that is not a dry run refused the packet.
     #[inline(always)]
     pub const fn is_enforced(self) -> bool {
         self.is_refused() && self.0 & OBSERVED == 0

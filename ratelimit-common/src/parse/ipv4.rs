@@ -38,6 +38,7 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
     Some(Flow {
         source: header.source,
         destination: header.destination,
+        dscp: header.service >> 2,
         content: Content::Ordinary,
         upper: UpperLayer::new(
             header.protocol,

@@ -61,6 +61,14 @@ pub struct Walk {
     pub is_complete: bool,
 }
 
+impl FixedHeader {
+    #[inline(always)]
+    const fn traffic_class(&self) -> u8 {
+        let [first, second, ..] = self.version_class_label;
+        first << 4 | second >> 4
+    }
+}
+
 /// The flow of the packet at `cursor`. `None` if its fixed header is truncated. [`walk`] skips its
 /// extension headers, possibly as a subprogram.
 #[inline(always)]
@@ -73,6 +81,7 @@ pub fn flow<'a>(
         return Some(Flow {
             source: header.source,
             destination: header.destination,
+            dscp: header.traffic_class() >> 2,
             content: content(header, *cursor),
             upper: Walk::ended(cursor, header.next_header).upper,
         });
@@ -89,6 +98,7 @@ pub fn flow<'a>(
     Some(Flow {
         source: header.source,
         destination: header.destination,
+        dscp: header.traffic_class() >> 2,
         content: if is_complete {
             Content::Ordinary
         } else {
@@ -119,8 +129,7 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
         return Numbers::default();
     };
     let length = u16::from_be_bytes(header.payload_length).saturating_add(HEADER_BYTES);
-    let [first, second, ..] = header.version_class_label;
-    Numbers::new(length, header.hop_limit, first << 4 | second >> 4)
+    Numbers::new(length, header.hop_limit, header.traffic_class())
 }
 
 /// The length of the packet at `cursor` from its header; more than any packet has if the header has

@@ -43,22 +43,29 @@ impl Intent {
     /// Returns the policy that `config` has for the longest matching prefix if it drops every
     /// packet. A dry run drops nothing. Allows are not considered.
     pub fn dropped_under<'a>(&'a self, config: &'a Config, prefix: Prefix) -> Option<&'a str> {
+        let (name, policy) = self.configured_around(config, prefix);
+        (action(policy) == PolicyAction::Drop && !config.observe).then_some(name)
+    }
+
+    /// Returns the action of the policy around a target, whatever the target's limits are.
+    pub fn action_around(&self, target: Target) -> PolicyAction {
+        match target {
+            Target::Default => action(&self.config.default_policy),
+            Target::Sources(prefix) => action(self.configured_around(&self.config, prefix).1),
+            Target::Destination(_) => PolicyAction::Limit,
+        }
+    }
+
+    fn configured_around<'a>(
+        &'a self,
+        config: &'a Config,
+        prefix: Prefix,
+    ) -> (&'a str, &'a PolicyConfig) {
         let mut around = prefix.supernets().rev();
         let name = around.find_map(|outer| self.policy_under(config, outer));
         let name = name.unwrap_or(DEFAULT);
-        let policy = config.policies.get(name).unwrap_or(&config.default_policy);
-        (policy.drops && !policy.observe && !config.observe).then_some(name)
-    }
-
-    /// Whether the policy around a target drops every packet, whatever the target's limits are.
-    pub fn drops(&self, target: Target) -> bool {
-        let config = &self.config;
-        let default = &config.default_policy;
-        match target {
-            Target::Default => default.drops && !default.observe && !config.observe,
-            Target::Sources(prefix) => self.dropped_under(config, prefix).is_some(),
-            Target::Destination(_) => false,
-        }
+        let policy = config.policies.get(name);
+        (name, policy.unwrap_or(&config.default_policy))
     }
 }
 

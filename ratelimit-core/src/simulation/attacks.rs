@@ -15,7 +15,7 @@ use crate::{
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The packet that shows a second to have ended may come so much later.
+/// A second ends with the first packet after it, which may come this much later.
 const LATE_NS: u64 = 10 * SECOND_NS;
 
 /// The detection of a configuration at work.

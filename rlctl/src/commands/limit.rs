@@ -114,6 +114,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
         Some(now) if !now.replaced.is_empty() => {
             format!(", replacing {}", phrase::and(&now.replaced))
         }
+        Some(_) if answer.value.updated > 0 => String::new(),
         _ => ban::novelty(1, &answer.value),
     };
     let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
@@ -218,7 +219,10 @@ fn in_force(named: &[LimitSpec], now: Option<&LimitsNow>) -> String {
         lines.push("no limit is in force".to_owned());
     }
     if now.drops {
-        lines = vec!["its policy drops every packet: these limits open nothing".to_owned()];
+        let dry_run = phrase::when(now.observe, ", in a dry run");
+        lines = vec![format!(
+            "its policy drops every packet{dry_run}: these limits open nothing"
+        )];
     }
     lines.extend(now.ban.map(|ban| format!("after {ban}")));
     lines.extend(

@@ -412,7 +412,7 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
 
 fn dry_run() -> String {
     let dry_run = styled(WARNING, "dry run");
-    format!("{dry_run}: packets over limits are counted and pass")
+    format!("{dry_run}: packets that would be dropped are counted and pass")
 }
 
 /// The mode that the kernel runs, and whether that is what was hoped for.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ratelimit_common::list::PolicyAction;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, LimitsNow, Refused},
     ban::BanSpec,
@@ -130,13 +131,21 @@ impl InForceBefore {
         let now = state.intent.in_force(target);
         let mut replaced = self.limits;
         replaced.retain(|limit| !now.limits.contains(limit));
+        let action = state.intent.action_around(target);
+        let drops = action != PolicyAction::Limit;
+        let is_dry_run = match action {
+            PolicyAction::Limit => now.observe,
+            PolicyAction::Drop => false,
+            PolicyAction::Observe => true,
+        };
+        let observe = is_dry_run || state.intent.config.observe;
         LimitsNow {
             replaced,
             ban: now.ban,
             ban_before: self.ban.filter(|_| now.ban.is_none()),
-            drops: state.intent.drops(target),
-            observe: now.observe,
-            observe_before: self.observe,
+            drops,
+            observe,
+            observe_before: if drops { observe } else { self.observe },
             limits: now.limits.into_owned(),
         }
     }

@@ -109,7 +109,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         ("pass", NOT_ENFORCED)
     };
     let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
-    let refused_by = |refusal| refused_by(state, (source, way.to), interface, refusal, levels());
+    let refused_by = |refusal| refused_by(state, (address, way.to), interface, refusal, levels());
     let classes = match asked {
         Asked::Classes(_) => {
             let found = other_classes(state, leased, way, verdict, now).into_iter();
@@ -349,7 +349,7 @@ fn other_classes(
 /// Returns the limit of a refusal, with its level among those that were read.
 fn refused_by<'a>(
     state: &State,
-    (source, to): (Prefix, Option<IpAddr>),
+    (from, to): (IpAddr, Option<IpAddr>),
     interface: Option<&str>,
     refusal: Option<Refusal>,
     mut levels: impl Iterator<Item = &'a LimitState>,
@@ -363,7 +363,7 @@ fn refused_by<'a>(
     let (_, named) = if to_destination {
         destination.map(|(_, name, named)| (name, named))
     } else {
-        drops::refuser(state, interface, source.address(), refusal.reason)
+        drops::refuser(state, interface, from, refusal.reason)
     }?;
     let limit = drops::limit(named, refusal.reason, refusal.limit)?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);

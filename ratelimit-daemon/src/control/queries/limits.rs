@@ -1,5 +1,6 @@
 //! `rlctl limits`: the policies and their limits.
 
+use ratelimit_common::list::PolicyAction;
 use ratelimit_core::{
     api::{AppliesTo, EntryCounter, Origin, PolicyView, RuntimeEntry},
     intent::Target,
@@ -30,6 +31,16 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
             let configured = state.intent.config.policies.get(&policy.name);
             let own: Option<Prefix> = policy.name.parse().ok().filter(|_| manual);
             let detected = is_detected(&policy.name);
+            let target = match policy.name.as_str() {
+                DEFAULT => Some(Target::Default),
+                _ => own.map(Target::Sources),
+            };
+            let action = target.map(|target| state.intent.action_around(target));
+            let is_dry_run = match action {
+                Some(PolicyAction::Drop) => false,
+                Some(PolicyAction::Observe) => true,
+                Some(PolicyAction::Limit) | None => policy.observe,
+            };
             let view = PolicyView {
                 prefixes: match configured {
                     Some(policy) => policy.sources.clone(),
@@ -41,16 +52,15 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     database.and_then(|it| Some(it.selection.as_ref()?.to_string()))
                 },
                 limits: policy.all_limits().cloned().collect(),
-                drops: match (policy.name.as_str(), configured) {
-                    (DEFAULT, _) => state.intent.config.default_policy.drops,
-                    (_, Some(policy)) => policy.drops,
-                    (_, None) => own.is_some_and(|own| state.intent.drops(Target::Sources(own))),
+                drops: match action {
+                    Some(action) => action != PolicyAction::Limit,
+                    None => configured.is_some_and(|policy| policy.drops),
                 },
                 connections: match (policy.name.as_str(), configured) {
                     (DEFAULT, _) => state.intent.config.default_policy.connections,
                     (_, configured) => configured.and_then(|policy| policy.connections),
                 },
-                observe: policy.observe,
+                observe: is_dry_run || state.intent.config.observe,
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),
                 origin: match &runtime {
@@ -69,7 +79,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 },
                 name: policy.name,
             };
-            views_of(view, role, own_limits)
+            views_of(state, view, role, own_limits)
         })
         // Policies of sources that may reach a limit of their connections exist before any does.
         .filter(|view| !is_detected(&view.name) || !view.prefixes.is_empty())
@@ -77,10 +87,13 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
 }
 
 /// Splits the view of a destination's policy into its total limits and those of each source there.
-fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
+fn views_of(state: &State, view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
     let Role::Destination(prefix) = role else {
         return vec![view];
     };
+    let config = &state.intent.config;
+    let configured = config.destinations.get(&prefix);
+    let observes = config.observe || configured.is_some_and(|destination| destination.observe);
     let (total, of_each) = view.limits.split_at(own);
     let both = [
         (total, AppliesTo::Destination, view.name.clone()),
@@ -101,6 +114,7 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
             runtime: view.runtime.clone().filter(|_| is_total),
             origin: origin.unwrap_or(Origin::Config),
             applies_to,
+            observe: if is_total { view.observe } else { observes },
             ..view.clone()
         }
     });

@@ -69,7 +69,7 @@ configuration: from the command line, applied {reported}
 the last reload failed; the previous configuration is still active:
 config.toml:3:1: unknown key `limit`
 3 | limit = 1
-dry run: packets over limits are counted and pass
+dry run: packets that would be dropped are counted and pass
 clock: coarse as configured, too coarse: a 4ms tick gives 1000 packets per 1s in policy default an \
     error of up to 0.4%
 1 ban, 3 allows, 2 policies

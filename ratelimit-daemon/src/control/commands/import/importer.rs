@@ -25,6 +25,9 @@ use crate::{
     protected::Requester,
 };
 
+/// The longest name of an imported list: the name of its copy has to fit into a directory.
+const LIST_NAME_MAX: usize = 64;
+
 /// The destination of an entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Target {
@@ -357,10 +360,11 @@ impl Importer<'_> {
     /// Checks the name of an imported list.
     fn list_name(&self, name: &str) -> Result<Arc<str>, Refused> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || !name.chars().all(fits) {
+        if !(1..=LIST_NAME_MAX).contains(&name.len()) || !name.chars().all(fits) {
             return Err(
-                Refused::because(format!("`{name}` is not a valid list name"))
-                    .hint("write letters, digits, `-` and `_`"),
+                Refused::because(format!("`{name}` is not a valid list name")).hint(format!(
+                    "write letters, digits, `-` and `_`, at most {LIST_NAME_MAX}"
+                )),
             );
         }
         require_no_file(&self.intent.config, name)?;
