@@ -61,6 +61,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         sources: [sum.sources, next.sources].concat(),
         longer: [sum.longer, next.longer].concat(),
         allowed: [sum.allowed, next.allowed].concat(),
+        dry_run: next.dry_run,
         until: next.until,
         limits: next.limits,
         starts_anew: next.starts_anew,

@@ -113,9 +113,11 @@ pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Warns about bans and limits of prefixes that are on the allow list.
-pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
+/// Warns about bans and limits that drop nothing: of prefixes that are on the allow list, or in a
+/// dry run of the host.
+pub fn without_effect(changed: &Changed) -> Vec<String> {
     const NAMED_MAX: usize = 10;
+    let allowed = &changed.allowed;
     let named = allowed
         .iter()
         .take(NAMED_MAX)
@@ -131,6 +133,9 @@ pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
     if allowed.len() > NAMED_MAX {
         let others = allowed.len() - NAMED_MAX;
         notes.push(format!("no effect on {others} more allowed prefixes"));
+    }
+    if changed.dry_run {
+        notes.push("the host is in a dry run (`observe = true`): nothing is dropped".to_owned());
     }
     notes
 }

@@ -9,6 +9,7 @@ use ratelimit_core::api::{Check, TopSource};
 use ratelimit_tests::{
     Frame, Lab, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
+use serde_json::Value;
 
 const CONFIG: &str = r#"
 [policy.default]
@@ -31,6 +32,35 @@ limits = [{ packets = 20, per = "1h", algorithm = "token-bucket" }]
 "#;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
+
+#[test]
+fn what_runtime_changes_cover_of_the_configuration_is_reported_too() {
+    require_root!();
+    let toml = "[policy.default]\nlimits = []\n[allow]\nsources = [\"192.0.2.10\"]\n";
+    let (_lab, service) = Service::in_lab(toml).unwrap();
+    service
+        .rlctl_ok(&["allow", "add", "192.0.2.10", "--for", "1h"])
+        .unwrap();
+    let allows: Value = service.json(&["list", "allows"]).unwrap();
+    let rows = allows.as_array().unwrap().iter();
+    let own = rows.filter(|row| row["prefix"] == "192.0.2.10");
+    assert_eq!(own.count(), 2, "{allows}");
+    let check: Value = service.json(&["check", "192.0.2.10"]).unwrap();
+    assert_eq!(check["until"], Value::Null, "{check}");
+
+    let limit = ["limit", "set", "--packets", "5", "--per", "1h", "--observe"];
+    service.rlctl_ok(&limit).unwrap();
+    let prefix = ["--prefix", "198.51.100.0/24", "--only"];
+    service.rlctl_ok(&[&limit[..], &prefix].concat()).unwrap();
+    let shown = service.rlctl_ok(&["config", "show"]).unwrap();
+    for expected in [
+        "\npolicy.default.observe = true\n",
+        "policy.198.51.100.0/24.observe = true\n",
+        "policy.198.51.100.0/24.only = true\n",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+}
 
 /// A bucket uses a clock that starts with its limit, and another one for each other rate.
 #[test]

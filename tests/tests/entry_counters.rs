@@ -111,6 +111,8 @@ fn of_two_that_cover_a_packet_the_one_that_decides_counts_it() {
     // A packet that would be dropped matched what would drop it.
     configure(&service, "observe = true");
     service.rlctl_ok(&["reload"]).unwrap();
+    let said = service.rlctl(&["ban", "192.0.2.99"]).unwrap();
+    assert!(said.stderr.contains("nothing is dropped"), "{said:?}");
     send_all(&lab, &[(LISTED, 3), (PARTNER, 110)]);
     check_ban(&service, LISTED, 12);
     await_count(&service, "list limits", "partner", 110);

@@ -94,6 +94,42 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     );
 }
 
+#[test]
+fn check_without_an_interface_answers_what_the_interfaces_agree_on() {
+    require_root!();
+    let lab = lab();
+    let dry_run = "observe = true\n";
+    let service = Service::started(&lab, &config(dry_run, dry_run)).unwrap();
+    service.rlctl_ok(&["ban", &KNOWN.to_string()]).unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, KNOWN, 1), ["1 observe banned"]);
+    assert_eq!(wire.send(INTERFACE, KNOWN, 1), ["1 observe banned"]);
+    let check = || {
+        let said = service
+            .rlctl(&["check", &KNOWN.to_string(), "--json"])
+            .unwrap();
+        let json: Value = serde_json::from_str(&said.stdout).unwrap();
+        let others = json["interfaces"].as_array().map_or(0, Vec::len);
+        (
+            json["action"].as_str().unwrap().to_owned(),
+            others,
+            said.code,
+        )
+    };
+    assert_eq!(check(), ("observe".to_owned(), 0, 0));
+    service.reload(&config(dry_run, "")).unwrap();
+    assert_eq!(check(), ("drop".to_owned(), 1, 3));
+    // On one interface more is dropped than where no rule applies.
+    service.rlctl_ok(&["unban", &KNOWN.to_string()]).unwrap();
+    service.reload(&config("", "policy = \"lan\"\n")).unwrap();
+    assert_eq!(wire.send(OTHER, ANYBODY, 3), ["2 pass", "1 drop limited"]);
+    let said = service
+        .rlctl(&["check", &ANYBODY.to_string(), "--proto", "udp"])
+        .unwrap();
+    assert!(said.stdout.contains("pass"), "{said:?}");
+    assert_eq!(said.code, 3, "{said:?}");
+}
+
 /// Each packet is judged by the dry run while the program is attached again.
 #[test]
 fn a_dry_run_of_one_interface_continues_while_a_daemon_starts_and_tables_are_recreated() {

@@ -277,6 +277,28 @@ fn on_a_terminal_enter_confirms() {
     assert!(!status.contains("confirm"), "{status}");
 }
 
+#[test]
+fn on_a_terminal_the_timeout_is_reported_also_when_the_previous_one_was_tried_from_the_same_file() {
+    require_root!();
+    require_command!("script");
+    let (_lab, service) = Service::in_lab(UNLIMITED).unwrap();
+    let new = service.path("new.toml");
+    let text = fs::read_to_string(service.config()).unwrap();
+    fs::write(&new, text.replace("limits = []", STRICT)).unwrap();
+    let apply = |keys: &str| {
+        let arguments = ["apply", new.to_str().unwrap(), "--confirm", "2s"];
+        service.rlctl_on_terminal(&arguments, keys).unwrap()
+    };
+    let said = apply("\n");
+    assert!(said.stdout.contains("confirmed "), "{said:?}");
+    let stricter = text.replace("limits = []", &STRICT.replace("1m", "2m"));
+    fs::write(&new, stricter).unwrap();
+    let said = apply("");
+    assert!(said.stdout.contains("was not confirmed"), "{said:?}");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(limit(&service).contains("1 packet per 1m"));
+}
+
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const STRICT: &str = "limits = [{ packets = 1, per = \"1m\" }]";
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);

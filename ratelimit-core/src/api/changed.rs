@@ -17,6 +17,7 @@ pub struct PrefixesRequest {
 
 /// The result of a change.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the answer")]
 pub struct Changed {
     /// Number of new entries.
     pub added: usize,
@@ -45,6 +46,9 @@ pub struct Changed {
     /// Prefixes that are allowed, so that the new ban or limit has no effect on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Allowed>,
+    /// Whether the host is in a dry run, so that nothing is dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The limits that apply after limits were set or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsNow>,

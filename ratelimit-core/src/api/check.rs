@@ -35,7 +35,8 @@ pub struct Check {
     /// Classes with a different verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassVerdict>,
-    /// Interfaces with a different verdict; empty if the request names an interface.
+    /// Interfaces with a different verdict; empty if the request names an interface, or if all
+    /// interfaces have a rule of their own and come to the same verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceVerdict>,
     /// Prefix of the rule that decides; unset for the default policy.

@@ -639,7 +639,10 @@ impl State {
 
     /// Summarizes the changes that these edits would undo.
     fn summary(&self, reverse: &[Edit]) -> Changed {
-        let mut changed = Changed::default();
+        let mut changed = Changed {
+            dry_run: self.intent.config.observe,
+            ..Changed::default()
+        };
         for before in reverse {
             let after = unwritten::intended(before, &self.intent);
             if let (Edit::Ban(prefix, Origin::Folded, Some(_)), Edit::Ban(_, _, None)) =

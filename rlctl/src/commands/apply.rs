@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::Zoned;
-use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Status, TrialOutcome};
+use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Event, Status, TrialOutcome, What};
 
 use super::{confirm, reload};
 use crate::{
@@ -115,17 +115,27 @@ fn take_back(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
 /// The outcome of a trial; `None` while it is pending.
 fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Failure>>, Failure> {
     let status: Answer<Status> = client.get("/v1/status")?;
-    let confirmed = |json| Ok(Report::from_json(json, "confirmed by another user"));
-    Ok(match status.value.attempt.map(|attempt| attempt.outcome) {
-        Some(TrialOutcome::Pending { .. }) => None,
-        Some(TrialOutcome::Confirmed { .. }) => Some(confirmed(status.json)),
-        // The trial is forgotten if it was rolled back without ever being the daemon's file, or
-        // confirmed and already in place.
-        None if status.value.config_files.first() == Some(&tried.file) => {
-            Some(confirmed(status.json))
+    if let Some(attempt) = &status.value.attempt
+        && matches!(attempt.outcome, TrialOutcome::Pending { .. })
+    {
+        return Ok(None);
+    }
+    // The status forgets a trial whose result is on disk, so only the event tells the two apart.
+    Ok(Some(match last_trial_event(client)? {
+        Some(What::TrialConfirmed { .. }) => {
+            Ok(Report::from_json(status.json, "confirmed by another user"))
         }
-        Some(TrialOutcome::RolledBack { .. }) | None => Some(Err(not_confirmed(tried))),
-    })
+        _ => Err(not_confirmed(tried)),
+    }))
+}
+
+fn last_trial_event(client: &Client) -> Result<Option<What>, Failure> {
+    let events = client.text("/v1/events?only=changes")?;
+    let events = events.lines().rev();
+    Ok(events
+        .filter_map(|line| serde_json::from_str::<Event>(line).ok())
+        .map(|event| event.what)
+        .find(What::is_trial))
 }
 
 /// Whether the time of a trial is not over.

@@ -155,7 +155,7 @@ fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
         notes.push(format!("{others} more bans lasted longer"));
     }
     notes.extend(phrase::unfolded(changed));
-    notes.extend(phrase::without_effect(&changed.allowed));
+    notes.extend(phrase::without_effect(changed));
     if changed.waits_for_store {
         notes.push(
             "the cluster store is unreachable; other nodes get the change when it returns"

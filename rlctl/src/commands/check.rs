@@ -48,7 +48,7 @@ Without packet options the packet has no class, and the answer lists each class 
 verdict. A TCP packet without --flags belongs to an established connection. A port that is not \
 given matches no class.
 
-The exit code is 3 if the packets, or those of a listed class, are dropped, and 0 if all pass. \
+The exit code is 3 if the packets, or those of a listed class or on a listed interface, are dropped, and 0 if all pass. \
 Packets in a dry run pass.")]
 pub struct CheckArguments {
     /// The address, without a prefix length
@@ -94,7 +94,8 @@ const DROPPED: &str = "policy";
 /// A source is refused at this moment, as operators say it, if it was within this time.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// Asks about a packet. It ends as `Blocked` when that is dropped, or those of a class.
+/// Asks about a packet. It ends as `Blocked` when that is dropped, or those of a class or on an
+/// interface.
 pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let address = arguments.address.to_canonical();
     let packet = PacketRequest {
@@ -116,8 +117,15 @@ pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<R
         path = client::with_query(&path, &packet);
     }
     let answer: Answer<Check> = client.get(&path)?;
-    let classes = answer.value.classes.iter().map(|class| &class.action);
+    let Check {
+        classes,
+        interfaces,
+        ..
+    } = &answer.value;
+    let classes = classes.iter().map(|class| &class.action);
+    let interfaces = interfaces.iter().map(|interface| &interface.action);
     let code = if classes
+        .chain(interfaces)
         .chain([&answer.value.action])
         .any(|action| action == "drop")
     {
@@ -190,7 +198,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
         sentences.push(format!("{budget}{spent}"));
     }
     sentences.extend(check.challenge.as_ref().map(|it| challenge(it, now)));
-    sentences.push(format!("drops by its limits: {}", refusals(check, now)));
+    sentences.push(format!("refused by its limits: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(|it| strikes(it, check.dry_run)));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
@@ -698,7 +706,7 @@ fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
         (0, _) => format!("none{}", by_others(check)),
         (packets, last) => {
-            let dry_run = phrase::when(check.dry_run, ", passed in a dry run");
+            let dry_run = phrase::when(check.dry_run, "; now a dry run, so such packets pass");
             let last = last.map(|last| format!(", the last at {}", phrase::moment(last, now)));
             format!(
                 "{}{}{dry_run}",

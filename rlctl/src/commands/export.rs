@@ -112,6 +112,13 @@ pub fn run(
             Failure::usage("--format plain is not JSON").hint("remove --json or --format plain")
         );
     }
+    let is_of_one_kind = arguments.list.is_some() || arguments.bans || arguments.allows;
+    if format == LineFormat::Plain && !is_of_one_kind {
+        return Err(
+            Failure::usage("--format plain does not tell bans from allows")
+                .hint("add --bans, --allows or --list NAME"),
+        );
+    }
     let what = match arguments {
         ExportArguments { list: Some(_), .. } => Exported::List,
         ExportArguments { bans: true, .. } => Exported::Bans,

@@ -129,7 +129,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
         in_force(&request.limits, answer.value.limits.as_ref()),
         slow(&request.limits)
     );
-    let notes = phrase::without_effect(&answer.value.allowed);
+    let notes = phrase::without_effect(&answer.value);
     Ok(Report::new(answer, text).notes(notes))
 }
 

@@ -55,6 +55,7 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
         "config check $DIR/none.toml",
         "simulate $DIR/none.pcap --config $DIR/config.toml",
         "export --format plain",
+        "export --format plain --bans",
         "ban 1.2.3.400",
         "ban",
         "limit set --packets 5",

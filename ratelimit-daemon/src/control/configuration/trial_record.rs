@@ -29,6 +29,9 @@ pub struct Trial {
     pub before: Vec<File>,
     /// The texts on trial.
     pub after: Vec<File>,
+    /// The record of an earlier trial whose result is not on disk yet.
+    #[serde(default)]
+    pub beneath: Option<Box<Trial>>,
     pub outcome: TrialOutcome,
     /// The end of the trial on the monotonic clock of this boot.
     pub until_boot_ns: u64,
@@ -61,13 +64,20 @@ impl Trial {
     }
 
     /// Returns whether the record is still needed. It is not if the files on disk are those in
-    /// force, or are neither of the two configurations.
+    /// force, or those of no trial that it knows.
     pub fn is_of(&self, disk: &[File]) -> bool {
         match self.outcome {
             TrialOutcome::Pending { .. } => true,
-            TrialOutcome::RolledBack { .. } => have_same_texts(disk, &self.after),
+            TrialOutcome::RolledBack { .. } => {
+                have_same_texts(disk, &self.after) || self.earlier(disk).is_some()
+            }
             TrialOutcome::Confirmed { .. } => have_same_texts(disk, &self.before),
         }
+    }
+
+    /// Returns the earlier trial that determines the texts in force once this one is rolled back.
+    pub fn earlier(&self, disk: &[File]) -> Option<&Self> {
+        self.beneath.as_deref().filter(|trial| trial.is_of(disk))
     }
 
     /// Returns the trial for a report.

@@ -219,6 +219,7 @@ impl Trials {
             main,
             before: self.texts.clone(),
             after: candidate.texts,
+            beneath: self.trial.clone().map(Box::new),
             outcome: TrialOutcome::Pending {
                 until: clock::to_wall(until),
             },
@@ -238,6 +239,11 @@ impl Trials {
     pub fn confirm(&mut self) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
         trial.outcome = TrialOutcome::Confirmed { at: clock::wall() };
+        let disk = config::read(&trial.main).unwrap_or_default();
+        if trial.earlier(&disk).is_some() {
+            trial.before = disk;
+        }
+        trial.beneath = None;
         let left = left_of(&trial);
         // Unless the confirmation is saved, the next start would roll back, so it fails.
         self.kept.replace(left.as_ref())?;
@@ -279,6 +285,7 @@ impl Trials {
                 main,
                 before: self.texts.clone(),
                 after: texts.to_vec(),
+                beneath: None,
                 outcome: TrialOutcome::Confirmed { at: clock::wall() },
                 until_boot_ns: 0,
                 boot: clock::boot_id(),
@@ -347,10 +354,15 @@ impl Trials {
     }
 }
 
-/// Returns a trial that has ended if it still matters because the file on disk differs. A
+/// Returns the trial that still matters after one has ended because the file on disk differs. A
 /// trial of the texts before it rejects nothing.
 fn left_of(trial: &Trial) -> Option<Trial> {
     let disk = config::read(&trial.main).unwrap_or_default();
+    if !trial.is_pending()
+        && let Some(earlier) = trial.earlier(&disk)
+    {
+        return Some(earlier.clone());
+    }
     let matters = trial.is_pending() || !have_same_texts(&trial.before, &trial.after);
     (matters && trial.is_of(&disk)).then(|| trial.clone())
 }

@@ -15,12 +15,10 @@ use crate::{
 pub fn allows(state: &State) -> Vec<Allow> {
     let now = clock::now();
     let allows = state.intent.allows();
-    let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
-    let runtime = allows.iter().filter(|(prefix, _)| lasts(prefix));
+    let runtime = allows.iter().filter(|(_, row)| row.until > now);
     let runtime = runtime
         .map(|(prefix, row)| rows::allow(*prefix, row, state.counter(Owner::Allow(*prefix))));
     let configured = state.intent.config.allow.iter();
-    let configured = configured.filter(|prefix| !lasts(prefix));
     let configured = configured.map(|prefix| configured_allow(state, *prefix));
     let mut allows: Vec<Allow> = runtime.chain(configured).collect();
     allows.sort_by_key(|allow| allow.prefix);

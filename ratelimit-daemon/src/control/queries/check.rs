@@ -17,7 +17,7 @@ use ratelimit_core::{
         LimitState, Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops,
         StrikesView, Unenforced, What,
     },
-    config::tunnels,
+    config::{Interface, tunnels},
     intent::{EntryRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
@@ -69,16 +69,22 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let (state, links) = (&controller.state, &controller.interfaces.links);
     let Packet { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
-    let interface = packet.interface.as_deref();
-    let way = way(state, address, &packet)?;
-    let unenforced = unenforced(links, interface)?;
+    let named_interface = packet.interface.as_deref();
+    let mut way = way(state, address, &packet)?;
+    let unenforced = unenforced(links, named_interface)?;
     let now = clock::now();
     let source = state.intent.config.source.around(address);
     let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
     let shares = Shares::at(state, &controller.feeds.cluster, now)?;
     let leased = &shares.leased;
+    let interface = named_interface.or_else(|| {
+        let rule_in = |rule| preview(state, leased, Way { rule, ..way }, asked, now).0;
+        let (name, rule) = agreeing_interface(state, links, rule_in)?;
+        way.rule = rule;
+        Some(name)
+    });
     let (verdict, refusal) = preview(state, leased, way, asked, now);
-    let next = next(links, interface);
+    let next = next(links, named_interface);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
@@ -99,7 +105,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         || is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
     let wider = levels::wider(state, &shares, (source, way.to), interface, now)?;
     let last_drops = covering::last_drops(state, source, interface);
-    let is_enforced = match interface {
+    let is_enforced = match named_interface {
         Some(_) => unenforced.is_empty(),
         None => links.enforces_anywhere(),
     };
@@ -254,6 +260,23 @@ fn rule_of(state: &State, interface: Option<&str>) -> InterfaceRule {
     let rules = &state.enforcer.held().switched.interfaces;
     let rule = interface.and_then(|name| rules.get(name));
     rule.copied().unwrap_or_default()
+}
+
+/// Returns the interface to answer for if none was named: each has a rule of its own, and these are
+/// the same, or come to the same verdict, which is not that of packets without a rule.
+fn agreeing_interface<'a>(
+    state: &'a State,
+    links: &Links,
+    verdict: impl Fn(InterfaceRule) -> Verdict,
+) -> Option<(&'a str, InterfaceRule)> {
+    let rules = &state.enforcer.held().switched.interfaces;
+    let has_rule = |wanted: &Interface| rules.contains_key(&wanted.name);
+    let mut all = rules.iter();
+    let (name, first) = all.next().filter(|_| links.wanted().all(has_rule))?;
+    let agreed = verdict(*first);
+    let differs = verdict(InterfaceRule::default()) != agreed;
+    let agree = all.all(|(_, rule)| rule == first || differs && verdict(*rule) == agreed);
+    agree.then_some((name.as_str(), *first))
 }
 
 /// If no interface was named, returns the verdicts on interfaces with rules of their own, where

@@ -18,16 +18,26 @@ pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
         );
     }
     let limits = controller.state.intent.limits_in_force();
-    let runtime = limits.map(|(target, row)| Setting {
-        key: match target {
-            Target::Default => "policy.default.limits".to_owned(),
-            Target::Sources(prefix) => format!("policy.{prefix}.limits"),
-            Target::Destination(prefix) => format!("destination.{prefix}.limits"),
-        },
-        value: config::value_of(&row.limits),
-        origin: SettingOrigin::Runtime {
-            author: row.entry.author.to_string(),
-        },
+    let runtime = limits.flat_map(|(target, row)| {
+        let table = match target {
+            Target::Default => "policy.default".to_owned(),
+            Target::Sources(prefix) => format!("policy.{prefix}"),
+            Target::Destination(prefix) => format!("destination.{prefix}"),
+        };
+        let setting = move |key: &str, value: String| Setting {
+            key: format!("{table}.{key}"),
+            value,
+            origin: SettingOrigin::Runtime {
+                author: row.entry.author.to_string(),
+            },
+        };
+        let only = row.only.then(|| setting("only", "true".to_owned()));
+        [
+            setting("limits", config::value_of(&row.limits)),
+            setting("observe", row.observe.to_string()),
+        ]
+        .into_iter()
+        .chain(only)
     });
     Ok(runtime.chain(config::settings(texts)).collect())
 }

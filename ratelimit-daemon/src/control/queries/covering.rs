@@ -28,7 +28,7 @@ pub(crate) fn covering(
     let around: Vec<Prefix> = Prefix::from(address).supernets().rev().collect();
     let allows = around
         .iter()
-        .filter_map(|prefix| allow_of(state, *prefix, now));
+        .flat_map(|prefix| allows_of(state, *prefix, now));
     let mut allows: Vec<Allow> = allows.chain(listed_allows(state, address, now)).collect();
     allows.sort_by_key(|allow| {
         let ends_later = (allow.until.is_some(), Reverse(allow.until));
@@ -125,17 +125,14 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
     allows.collect()
 }
 
-fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
-    let row = state.intent.allows().get(&prefix);
-    if let Some(row) = row.filter(|row| row.until > now) {
-        return Some(rows::allow(
-            prefix,
-            row,
-            state.counter(Owner::Allow(prefix)),
-        ));
-    }
+/// Returns the allows of a prefix, the one of the configuration first, because it does not end.
+fn allows_of(state: &State, prefix: Prefix, now: Instant) -> impl Iterator<Item = Allow> {
     let is_configured = state.intent.config.allow.contains(&prefix);
-    is_configured.then(|| allows::configured_allow(state, prefix))
+    let configured = is_configured.then(|| allows::configured_allow(state, prefix));
+    let row = state.intent.allows().get(&prefix);
+    let row = row.filter(|row| row.until > now);
+    let runtime = row.map(|row| rows::allow(prefix, row, state.counter(Owner::Allow(prefix))));
+    configured.into_iter().chain(runtime)
 }
 
 /// Whether a verdict comes from entries like this one. Limits shared by wider prefixes or the node

@@ -69,7 +69,7 @@ beneath: policy partner, for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, window ends in 0.4s
 limit: 50MB per 1s (fixed-window): unused
 tunnels: packets in ipip count for the inner source
-drops by its limits: 12 packets, the last at {since_reported}
+refused by its limits: 12 packets, the last at {since_reported}
 seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: \
     banned"
     );
@@ -119,7 +119,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
   icmp: dropped (limited: 1000 packets per 1s of icmp, next packet in 58.0s; 9 drops seen)
   udp: pass (dry run) (limited)
 rule: policy default
-drops by its limits: none; sampled drops: subnet-limited
+refused by its limits: none; sampled drops: subnet-limited
 seen: {at_reported} dropped 203.0.113.7 on eth0: subnet-limited, 9 times since {first_reported}"
     );
     check_blocked(answers(&answer), &stdout);
@@ -158,7 +158,7 @@ limit of the node (incl. per-CPU reserve) (dry run): 1000 packets per 1s of tcp-
     window ends in 0.4s
 drops by limits of all of 203.0.113.0/24: 5 packets
 drops by limits of the node: 12 packets
-drops by its limits: none";
+refused by its limits: none";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -200,7 +200,7 @@ rule: the limits that all sources of 203.0.113.0/24 share
 limit: 9 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, next packet in 0.4s, window ends in \
     0.4s
-drops by its limits: none";
+refused by its limits: none";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -229,7 +229,10 @@ fn check_of_a_source_that_sends_too_much_does_not_say_that_all_is_well() {
     assert!(text.contains(&expected), "{text}");
     let text = said(&answer(last, true));
     assert!(text.contains("(conforming; dry run)"), "{text}");
-    assert!(text.contains("passed in a dry run"), "{text}");
+    assert!(
+        text.contains("now a dry run, so such packets pass"),
+        "{text}"
+    );
     let long_ago = moment(-1).0;
     let text = said(&answer(long_ago, false));
     assert!(text.contains("pass now (conforming)"), "{text}");
@@ -254,7 +257,7 @@ fn check_of_a_protected_address_says_which_bans_hold_for_it() {
 packets from 203.0.113.7 pass now (conforming)
 rule: policy default
 protected (the default gateway of eth0): only bans with --force apply
-drops by its limits: none";
+refused by its limits: none";
     check_passing(&answer, stdout);
 }
 
@@ -273,7 +276,7 @@ packets from 203.0.113.7 are dropped (limited)
 rule: policy default
 limit: 1000 packets per 1s: 1000 used, next packet in 0.4s, window ends in 0.4s
 limit: 50MB per 1s (fixed-window): unused
-drops by its limits: 7 packets";
+refused by its limits: 7 packets";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -337,7 +340,7 @@ limit: 50000 packets per 1s: 9 used, window ends in 1.5s
   share of this node: 16667 since {since_reported}, other nodes 33333
 limit: 50kB per 1s (fixed-window): unused
   share of this node: 16666B, shares of other nodes unknown
-drops by its limits: none"
+refused by its limits: none"
     );
     let request = "GET /v1/check/203.0.113.7";
     check_view(
@@ -360,7 +363,7 @@ fn check_tells_of_a_source_that_no_packet_has() {
         request: "GET /v1/check/224.0.0.1",
         stdout: "packets from 224.0.0.1 are dropped (invalid-source)\n\
                  rule: invalid source address: no allow, ban or limit applies\n\
-                 drops by its limits: none",
+                 refused by its limits: none",
         stderr: "",
         code: 3,
     };
@@ -411,7 +414,7 @@ until: {until_reported} (10d 12h left)
 allowed: by bob, since {since_reported}
 why: migration
 beneath: policy 192.0.2.0/24, for 192.0.2.0/24, limited by alice, forever: no reason given
-drops by its limits: none"
+refused by its limits: none"
     );
     check_passing(&answer([true, false], "allowed"), stdout);
     let stdout = &format!(
@@ -422,7 +425,7 @@ until: forever
 limited: by alice, since {since_reported}
 why: no reason given
 beneath: the allow list entry 192.0.2.0/24, allowed by bob, until {until_reported}: migration
-drops by its limits: none"
+refused by its limits: none"
     );
     check_passing(&answer([false, true], "conforming"), stdout);
 }
@@ -440,7 +443,7 @@ fn check_of_an_address_that_passes_ends_with_0() {
 packets from 2001:db8::1 pass now (conforming)
 source: counted as part of 2001:db8::/64
 rule: policy partner, for 2001:db8::/48
-drops by its limits: none";
+refused by its limits: none";
     check_passing(&answer, stdout);
 }
 
@@ -455,7 +458,7 @@ fn check_of_an_allowed_address_tells_the_entry() {
     let stdout = "\
 packets from 203.0.113.7 pass (allowed)
 rule: the allow list entry 203.0.113.0/24
-drops by its limits: none";
+refused by its limits: none";
     check_passing(&answer, stdout);
 }
 
@@ -470,7 +473,7 @@ fn check_under_a_dry_run_ends_with_0() {
     let stdout = "\
 packets from 203.0.113.7 pass in a dry run; they would be dropped (limited)
 rule: policy default
-drops by its limits: none";
+refused by its limits: none";
     check_passing(&answer, stdout);
 }
 
@@ -504,7 +507,7 @@ fn check_asks_about_a_packet_and_names_the_limit_that_refuses_it() {
 packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of \
     tcp-syn, next packet in 0.4s)
 rule: policy default
-drops by its limits: none",
+refused by its limits: none",
             stderr: "",
             code: 3,
         },
@@ -573,7 +576,7 @@ fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is
             "packets from 203.0.113.7 pass now (conforming)
 rule: policy default
 {expected}
-drops by its limits: none"
+refused by its limits: none"
         );
         check_passing(&answer, &stdout);
     };

@@ -190,6 +190,51 @@ fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
 }
 
 #[test]
+fn what_was_confirmed_outlasts_a_later_trial() {
+    for (rolls_back, runs) in [(true, true), (true, false), (false, true)] {
+        let mut site = Site::new();
+        site.apply(NEW, 600.0).unwrap();
+        site.lab.confirm("root").unwrap();
+        site.apply(THIRD, 600.0).unwrap();
+        if !rolls_back {
+            site.lab.confirm("root").unwrap();
+        } else if runs {
+            site.lab.roll_back("root").unwrap();
+        } else {
+            site.expire_on_disk();
+        }
+        let in_force = if rolls_back { 200 } else { 300 };
+        for _ in 0..3 {
+            site.start();
+            site.lab.tick();
+            assert_eq!(site.amount(), in_force, "{rolls_back} {runs}");
+        }
+        let refused = site.lab.reload().unwrap_err();
+        assert!(refused.error.contains("not saved"), "{refused:?}");
+        // Files that changed since take effect.
+        site.write(OLD.replace("100", "400").as_str());
+        site.start();
+        assert_eq!(site.amount(), 400);
+    }
+}
+
+#[test]
+fn what_was_rolled_back_does_not_return_after_a_later_trial() {
+    let mut site = Site::new();
+    site.write(NEW);
+    site.apply_main(600.0).unwrap();
+    site.lab.roll_back("root").unwrap();
+    site.apply(THIRD, 600.0).unwrap();
+    site.lab.roll_back("root").unwrap();
+    site.start();
+    assert_eq!(site.amount(), 100);
+    site.apply(THIRD, 600.0).unwrap();
+    site.lab.confirm("root").unwrap();
+    site.start();
+    assert_eq!(site.amount(), 300);
+}
+
+#[test]
 fn a_reload_asks_before_it_discards_what_was_confirmed() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
