@@ -48,8 +48,8 @@ Without packet options the packet has no class, and the answer lists each class 
 verdict. A TCP packet without --flags belongs to an established connection. A port that is not \
 given matches no class.
 
-The exit code is 3 if the packets, or those of a listed class or on a listed interface, are dropped, and 0 if all pass. \
-Packets in a dry run pass.")]
+The exit code is 3 if the packets, or those of a listed class or on a listed interface, are \
+dropped, and 0 if all pass. Packets in a dry run pass.")]
 pub struct CheckArguments {
     /// The address, without a prefix length
     #[arg(value_name = "IP", value_parser = address)]

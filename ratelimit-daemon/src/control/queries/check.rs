@@ -85,8 +85,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     });
     let (verdict, refusal) = preview(state, leased, way, asked, now);
     let next = next(links, named_interface);
-    let in_kernel = || ban_in_kernel(state, source);
-    let ban = ban_of(state, address, now).or_else(in_kernel);
+    let ban = ban_of(state, address, now).or_else(|| ban_in_kernel(state, source));
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, (address, interface), verdict);
     let named = levels::policy_of(state, interface, address);
@@ -109,27 +108,22 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         Some(_) => unenforced.is_empty(),
         None => links.enforces_anywhere(),
     };
-    let (action, reason) = if is_enforced {
-        (verdict.action(), verdict.reason())
-    } else {
-        ("pass", NOT_ENFORCED)
-    };
+    let enforced = is_enforced.then(|| (verdict.action(), verdict.reason()));
+    let (action, reason) = enforced.unwrap_or(("pass", NOT_ENFORCED));
     let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
     let refused_by = |refusal| refused_by(state, (address, way.to), interface, refusal, levels());
-    let classes = match asked {
-        Asked::Classes(_) => {
-            let found = other_classes(state, leased, way, verdict, now).into_iter();
-            let reported = found.map(|(class, verdict, refusal)| ClassVerdict {
-                drops_seen: drops_of_class(&last_drops, &class),
-                class,
-                action: verdict.action().to_owned(),
-                reason: verdict.reason().to_owned(),
-                refused_by: refused_by(refusal),
-            });
-            reported.collect()
-        }
+    let other_classes = match asked {
+        Asked::Classes(_) => other_classes(state, leased, way, verdict, now),
         Asked::Packet(_) => Vec::new(),
     };
+    let other_classes = other_classes.into_iter();
+    let classes = other_classes.map(|(class, verdict, refusal)| ClassVerdict {
+        drops_seen: drops_of_class(&last_drops, &class),
+        class,
+        action: verdict.action().to_owned(),
+        reason: verdict.reason().to_owned(),
+        refused_by: refused_by(refusal),
+    });
     Ok(Check {
         address,
         source,
@@ -137,7 +131,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         action: action.to_owned(),
         reason: reason.to_owned(),
         unenforced,
-        classes,
+        classes: classes.collect(),
         interfaces: other_interfaces(state, interface, leased, way, asked, verdict, now),
         refused_by: refused_by(refusal),
         dry_run: named.is_some_and(|(_, named)| named.policy.observe())
