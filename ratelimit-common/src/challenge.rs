@@ -36,9 +36,9 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
-    fast_path::{is_spared, record_idle},
+    fast_path::{is_unchallenged, record_idle},
     next_packets::Counted,
-    rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
+    rules::{LocalState, PORTS_MAX, Period, Rules, Shared, SharedState, Traffic, Trigger},
     segment::{Offsets, Segment, segment, upper},
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
@@ -115,7 +115,7 @@ pub fn without_challenge<A: Address>(
     };
     // While no source is challenged, none can be verified.
     if rules.prefers_verified()
-        && is_on(Asked::Connections, rules, now, state)
+        && is_on(Traffic::Connections, rules, now, state)
         && !state.is_acknowledged(source, now)
     {
         Effect::Unverified
@@ -140,23 +140,23 @@ pub fn judge_datagram<A: Address>(
     if !rules.asks_queries_to(port) || now < state.paused_until() {
         return without_challenge(source, now, state);
     }
-    let was_on = is_on(Asked::Queries, rules, now, state);
+    let was_on = is_on(Traffic::Queries, rules, now, state);
     let is_counted = !was_on && state.takes(Shared::Queries, now);
     // If verified sources are preferred, the source matters while it can be verified.
     let source_matters =
-        rules.prefers_verified() && is_wanted(Asked::Connections, rules, now, state);
+        rules.prefers_verified() && is_wanted(Traffic::Connections, rules, now, state);
     let counts_all = is_counted && !source_matters;
-    state.set_counted(Asked::Queries, counts_all.then_some(Counted::All));
+    state.set_counted(Traffic::Queries, counts_all.then_some(Counted::All));
     if is_counted {
         return without_challenge(source, now, state);
     }
     if state.is_verified(source, now) {
-        let until = known_until(Asked::Queries, rules, now, state);
-        state.set_passes_verified(Asked::Queries, until);
+        let until = known_until(Traffic::Queries, rules, now, state);
+        state.set_passes_verified(Traffic::Queries, until);
         return without_challenge(source, now, state);
     }
-    if rules.is_over(Asked::Queries) {
-        hold(Asked::Queries, was_on, now, state);
+    if rules.is_over(Traffic::Queries) {
+        hold(Traffic::Queries, was_on, now, state);
     }
     if is_query() && takes_answer(source, now, state) {
         Effect::Challenged
@@ -184,7 +184,7 @@ pub fn judge_packet<A: Address>(
     if tables.inner(frame) != Inner::NONE {
         return without_challenge(source, now, tables);
     }
-    if is_spared(source, || frame, flow, tables.settings(), now, tables) {
+    if is_unchallenged(source, || frame, flow, tables.settings(), now, tables) {
         return Effect::Unasked;
     }
     record_idle::<A, _>(now, tables);
@@ -225,12 +225,12 @@ pub fn is_unproved<A: Address>(
         return segment.asks_for_connection()
             && !state.is_acknowledged(source, now)
             && (is_for_queries(&segment, rules, now, state)
-                || is_on(Asked::Connections, rules, now, state)
+                || is_on(Traffic::Connections, rules, now, state)
                     && is_target(&segment, rules)
                     && rules.include_classes(classes));
     }
     query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
-        && is_on(Asked::Queries, rules, now, state)
+        && is_on(Traffic::Queries, rules, now, state)
         && !state.is_acknowledged(source, now)
 }
 
@@ -257,29 +257,29 @@ fn ask<A: Address>(
         return Effect::Unasked;
     }
     let is_target = is_target(segment, rules) && rules.include_classes(classes);
-    let was_on = is_target && is_on(Asked::Connections, rules, now, state);
-    let is_over = is_target && rules.is_over(Asked::Connections);
+    let was_on = is_target && is_on(Traffic::Connections, rules, now, state);
+    let is_over = is_target && rules.is_over(Traffic::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
     // The drawn share covers all following packets, unless their kind has to be known.
-    let counted = if is_wanted(Asked::Queries, rules, now, state) {
+    let counted = if is_wanted(Traffic::Queries, rules, now, state) {
         Counted::ButToDns
     } else {
         Counted::All
     };
     let is_counted = is_over && rules.includes_all_classes() && !is_on;
-    state.set_counted(Asked::Connections, is_counted.then_some(counted));
+    state.set_counted(Traffic::Connections, is_counted.then_some(counted));
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Effect::Unasked;
     }
     if state.is_verified(source, now) {
         if is_on {
-            let until = known_until(Asked::Connections, rules, now, state);
-            state.set_passes_verified(Asked::Connections, until);
+            let until = known_until(Traffic::Connections, rules, now, state);
+            state.set_passes_verified(Traffic::Connections, until);
         }
         return Effect::Unasked;
     }
     if is_on && is_over {
-        hold(Asked::Connections, was_on, now, state);
+        hold(Traffic::Connections, was_on, now, state);
     }
     // A fragment is not answered, and does not pass: together with the rest, the server would
     // answer it.
@@ -310,7 +310,7 @@ fn is_for_queries<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> bool {
     let [_, port] = segment.connection.ports;
-    rules.asks_queries_to(u16::from_be_bytes(port)) && is_on(Asked::Queries, rules, now, state)
+    rules.asks_queries_to(u16::from_be_bytes(port)) && is_on(Traffic::Queries, rules, now, state)
 }
 
 /// Whether a segment asks for a connection that is subject to the challenge.
@@ -324,19 +324,19 @@ fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
 
 /// Keeps the challenge on, from the first request that was too many, while more come than allowed.
 #[inline(always)]
-fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
+fn hold<A: Address>(traffic: Traffic, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
     if !was_on {
-        state.set_since(asked, now);
+        state.set_since(traffic, now);
         // Clients challenged for queries connect to the DNS port; and if verified sources are
         // preferred, the source of every packet matters.
-        state.forget_next();
-    } else if state.takes(asked.shared(), now) {
+        state.invalidate_next();
+    } else if state.takes(traffic.shared(), now) {
         return;
     }
     let until = now.as_nanos().saturating_add(HOLD_NS);
     // Not with each packet, because all CPUs read it.
-    if state.until(asked).as_nanos().saturating_add(HOLD_NS / 16) < until {
-        state.set_until(asked, Instant::from_nanos(until));
+    if state.until(traffic).as_nanos().saturating_add(HOLD_NS / 16) < until {
+        state.set_until(traffic, Instant::from_nanos(until));
     }
 }
 
@@ -349,8 +349,8 @@ fn take_proof<A: Address>(
     rules: &Rules,
     state: &impl ChallengeState<A>,
 ) -> Effect {
-    let is_on =
-        is_on(Asked::Connections, rules, now, state) || is_for_queries(segment, rules, now, state);
+    let is_on = is_on(Traffic::Connections, rules, now, state)
+        || is_for_queries(segment, rules, now, state);
     if !is_on || state.is_verified(source, now) || !is_proof() {
         return Effect::Unasked;
     }
@@ -367,40 +367,40 @@ fn take_proof<A: Address>(
 
 #[inline(always)]
 fn is_on<A: Address>(
-    asked: Asked,
+    traffic: Traffic,
     rules: &Rules,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> bool {
-    is_wanted(asked, rules, now, state) && now >= state.paused_until()
+    is_wanted(traffic, rules, now, state) && now >= state.paused_until()
 }
 
 /// The time until which sources are certain to be challenged, at most as far ahead as [a source
 /// stays verified](verified_cache::KEPT_NS).
 #[inline(always)]
 fn known_until<A: Address>(
-    asked: Asked,
+    traffic: Traffic,
     rules: &Rules,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Instant {
     let at_most = Instant::from_nanos(now.as_nanos().saturating_add(verified_cache::KEPT_NS));
-    if rules.is_always(asked) {
+    if rules.is_always(traffic) {
         at_most
     } else {
-        state.until(asked).min(at_most)
+        state.until(traffic).min(at_most)
     }
 }
 
 /// Whether it is on, unless it is paused.
 #[inline(always)]
 fn is_wanted<A: Address>(
-    asked: Asked,
+    traffic: Traffic,
     rules: &Rules,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> bool {
-    rules.is_always(asked) || rules.is_over(asked) && now < state.until(asked)
+    rules.is_always(traffic) || rules.is_over(traffic) && now < state.until(traffic)
 }
 
 #[cfg(test)]

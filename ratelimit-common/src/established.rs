@@ -16,7 +16,7 @@ use crate::{
 /// could have displaced it. A packet that is always denied is also denied on a connection, and
 /// further limits exist because an operator or a detected attack requires them.
 #[inline(always)]
-pub fn is_asked(outcome: Outcome, policy: Option<&Policy>) -> bool {
+pub fn may_pass(outcome: Outcome, policy: Option<&Policy>) -> bool {
     let Some(policy) = policy.filter(|policy| policy.established().is_some()) else {
         return false;
     };

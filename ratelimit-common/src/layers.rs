@@ -106,7 +106,7 @@ pub fn charge<A: Address>(
     if outcome.is_enforced() && spent.is_counted() {
         tables.give_back(destination, arrival);
     }
-    outcome.or_more(spent)
+    outcome.more_specific(spent)
 }
 
 /// Whether the only wider limits for a packet are those of the node and of its destination. `own`
@@ -120,12 +120,12 @@ fn may_spend(own: Option<&Policy>, arrival: &Arrival) -> bool {
 
 /// The policies of the node, and of a destination.
 #[inline(always)]
-pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
-    [of_node(tables), tables.policy(destination)]
+pub fn shared_policies(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
+    [node_policy(tables), tables.policy(destination)]
 }
 
 #[inline(always)]
-fn of_node(tables: &impl Tables) -> Option<&Policy> {
+fn node_policy(tables: &impl Tables) -> Option<&Policy> {
     let index = tables.settings().node_policy();
     index.and_then(|index| tables.policy(index))
 }
@@ -151,7 +151,7 @@ fn charge_layers<A: Address>(
         is_none(layer)
             || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
                 && walk.forget(at, tables)
-    }) && walk.check(NODE, tables.node().check(of_node(tables), arrival))
+    }) && walk.check(NODE, tables.node().check(node_policy(tables), arrival))
         && walk.forget(at, tables)
         && (destination.is_none()
             || walk.go(tables.charge_destination(source, destination, arrival))
@@ -162,7 +162,7 @@ fn charge_layers<A: Address>(
                 || walk.go(tables.charge_layer(layer, source, policy, arrival))
                     && walk.forget(at, tables)
         })
-        && (walk.is_full(NODE) || walk.go(tables.node().charge(of_node(tables), arrival)));
+        && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy(tables), arrival)));
     walk.outcome
 }
 
@@ -297,7 +297,7 @@ impl Walk {
         if outcome.is_enforced() {
             self.outcome = outcome;
         } else if !self.outcome.is_refused() {
-            self.outcome = self.outcome.or_more(outcome);
+            self.outcome = self.outcome.more_specific(outcome);
         }
         !outcome.is_enforced()
     }
@@ -307,8 +307,8 @@ impl Walk {
     #[inline(always)]
     fn forget(&mut self, at: Instant, tables: &impl Tables) -> bool {
         let outcome = self.outcome.to_bits();
-        self.outcome = Outcome::from_bits(tables.forget(outcome, at));
-        self.full = tables.forget(self.full, at);
+        self.outcome = Outcome::from_bits(tables.without_bounds(outcome, at));
+        self.full = tables.without_bounds(self.full, at);
         true
     }
 }

@@ -41,6 +41,7 @@ pub mod class;
 pub mod classify;
 pub mod compact;
 pub mod compare_and_swap;
+pub mod cpu_state;
 pub mod cursor;
 pub mod direct;
 pub mod established;
@@ -58,7 +59,6 @@ pub mod list;
 pub mod neighbour_discovery;
 pub mod new_sources;
 pub mod node;
-pub mod of_cpu;
 pub mod parse;
 pub mod pipeline;
 #[cfg(feature = "user")]

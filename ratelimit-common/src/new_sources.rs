@@ -63,7 +63,7 @@ pub enum Newcomer {
 }
 
 /// The used part of the budgets, one for each [`Newcomer`]: words of the configured window.
-pub type Taken = [u64; 2];
+pub type UsedBudgets = [u64; 2];
 
 /// The unspent shares of a CPU.
 pub type BudgetShares = [Share; 2];

@@ -366,7 +366,7 @@ pub fn spend(both: [Option<&Policy>; 2], node: &impl PooledLimits, arrival: &Arr
         return NOT_DRAWN;
     }
     both.into_iter().fold(Outcome::UNCOUNTED, |said, policy| {
-        said.or_more(change_shares(policy, node, arrival, u64::saturating_sub))
+        said.more_specific(change_shares(policy, node, arrival, u64::saturating_sub))
     })
 }
 

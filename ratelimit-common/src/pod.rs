@@ -34,9 +34,9 @@ unsafe impl Pod for crate::capture::Capture {}
 // SAFETY: as above.
 unsafe impl Pod for crate::challenge::Rules {}
 // SAFETY: as above.
-unsafe impl Pod for crate::challenge::Taken {}
+unsafe impl Pod for crate::challenge::SharedState {}
 // SAFETY: as above.
-unsafe impl Pod for crate::of_cpu::OfCpu {}
+unsafe impl Pod for crate::cpu_state::CpuState {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.

@@ -47,7 +47,7 @@ where
         }
         return;
     }
-    if tables.is_spared(source) {
+    if tables.is_exempt(source) {
         return;
     }
     let evidence = if is_connected {
@@ -88,7 +88,7 @@ const _: () = assert!(size_of::<PolicyBan>() == 32);
 
 impl PolicyBan {
     /// In the place of a ban, marks a source that policies do not ban.
-    pub const SPARED: Self = Self {
+    pub const EXEMPT: Self = Self {
         until_ns: 0,
         at_ns: 0,
         scope: 0,
@@ -114,9 +114,9 @@ impl PolicyBan {
         }
     }
 
-    /// Whether it marks a [spared](Self::SPARED) source.
+    /// Whether it marks a [exempt](Self::EXEMPT) source.
     #[inline(always)]
-    pub const fn is_spared(&self) -> bool {
+    pub const fn is_exempt(&self) -> bool {
         self.until_ns == 0
     }
 

@@ -60,8 +60,8 @@ const OBSERVE_HERE: u32 = 1 << 21;
 const TO_CLASSES: u32 = 1 << 22;
 const ESTABLISHED: u32 = 1 << 23;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
-const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
-const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
+const CHALLENGES_ONLY_TCP: u32 = 1 << 25;
+const CHALLENGES_ONLY_TCP_AND_DNS: u32 = 1 << 26;
 const CHALLENGE_TARGETS: u32 = 1 << 27;
 const FILLED: u32 = 1 << 28;
 
@@ -207,14 +207,14 @@ impl Settings {
     }
 
     /// Challenges only whole segments of TCP.
-    pub const fn sparing_all_but_tcp(self) -> Self {
-        self.with(SPARES_ALL_BUT_TCP)
+    pub const fn challenging_only_tcp(self) -> Self {
+        self.with(CHALLENGES_ONLY_TCP)
     }
 
     /// Challenges only whole segments of TCP and datagrams to [the port of
     /// DNS](crate::challenge::query::DNS_PORT).
-    pub const fn sparing_all_but_tcp_and_dns(self) -> Self {
-        self.with(SPARES_ALL_BUT_TCP_AND_DNS)
+    pub const fn challenging_only_tcp_and_dns(self) -> Self {
+        self.with(CHALLENGES_ONLY_TCP_AND_DNS)
     }
 
     /// Lets verified sources draw first from the limits of the node, and leaves a
@@ -430,15 +430,15 @@ impl Settings {
 
     /// Whether it asks nothing of packets that are no whole segments of TCP.
     #[inline(always)]
-    pub const fn spares_all_but_tcp(self) -> bool {
-        self.has(SPARES_ALL_BUT_TCP)
+    pub const fn challenges_only_tcp(self) -> bool {
+        self.has(CHALLENGES_ONLY_TCP)
     }
 
     /// Whether it asks nothing of packets that are neither whole segments of TCP nor datagrams to
     /// the port of DNS.
     #[inline(always)]
-    pub const fn spares_all_but_tcp_and_dns(self) -> bool {
-        self.has(SPARES_ALL_BUT_TCP_AND_DNS)
+    pub const fn challenges_only_tcp_and_dns(self) -> bool {
+        self.has(CHALLENGES_ONLY_TCP_AND_DNS)
     }
 
     /// Whether new sources have a budget.

@@ -65,7 +65,7 @@ pub trait Tables: Sized {
     /// Returns the same number. A verifier that follows each path forgets what it learned on this
     /// one.
     #[inline(always)]
-    fn forget(&self, number: u32, _now: Instant) -> u32 {
+    fn without_bounds(&self, number: u32, _now: Instant) -> u32 {
         number
     }
 
@@ -114,17 +114,25 @@ pub trait Tables: Sized {
         classify::classify(frame, upper, Wanted::by(self.settings()), policy, self)
     }
 
-    /// [`node::spend`] of the policies of [the node and a destination](layers::of_all), wherever
-    /// its code is kept.
+    /// [`node::spend`] of the policies of [the node and a destination](layers::shared_policies),
+    /// wherever its code is kept.
     #[inline(always)]
     fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
-        node::spend(layers::of_all(destination, self), &self.node(), arrival)
+        node::spend(
+            layers::shared_policies(destination, self),
+            &self.node(),
+            arrival,
+        )
     }
 
     /// [`node::give_back`] of them, wherever its code is kept.
     #[inline(always)]
     fn give_back(&self, destination: u32, arrival: &Arrival) {
-        node::give_back(layers::of_all(destination, self), &self.node(), arrival);
+        node::give_back(
+            layers::shared_policies(destination, self),
+            &self.node(),
+            arrival,
+        );
     }
 }
 
@@ -195,7 +203,7 @@ pub trait FamilyTables<A: Address>: Tables {
 
     /// Whether policies do not ban the source, because it contains a protected address.
     #[inline(always)]
-    fn is_spared(&self, _source: &A) -> bool {
+    fn is_exempt(&self, _source: &A) -> bool {
         false
     }
 

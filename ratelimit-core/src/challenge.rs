@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
     ClassSet, Ipv4, Ipv6,
-    challenge::{Asked, PORTS_MAX, Rules, TARGETS_MAX, Targets, When},
+    challenge::{PORTS_MAX, Rules, TARGETS_MAX, Targets, Traffic, Trigger},
 };
 
 use crate::{
@@ -26,9 +26,9 @@ pub const NEVER: &str = "never";
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Challenge {
     /// The threshold for challenging TCP connections: a rate per second.
-    pub connections: When,
+    pub connections: Trigger,
     /// The threshold for challenging DNS queries: a rate per second.
-    pub queries: When,
+    pub queries: Trigger,
     /// The destinations to which connections are challenged; empty for all.
     pub destinations: Vec<Prefix>,
     /// Destination ports of connections, if they are restricted.
@@ -137,26 +137,26 @@ impl Challenge {
     }
 
     /// The threshold for challenging this kind of request.
-    pub const fn of(&self, asked: Asked) -> When {
-        match asked {
-            Asked::Connections => self.connections,
-            Asked::Queries => self.queries,
+    pub const fn of(&self, traffic: Traffic) -> Trigger {
+        match traffic {
+            Traffic::Connections => self.connections,
+            Traffic::Queries => self.queries,
         }
     }
 
     /// Describes the threshold as in the configuration.
-    pub fn when(&self, asked: Asked) -> String {
-        match self.of(asked) {
-            When::Never => NEVER.to_owned(),
-            When::Always => ALWAYS.to_owned(),
-            When::Over(over) => format!("over {over} {}", unit(asked)),
+    pub fn when(&self, traffic: Traffic) -> String {
+        match self.of(traffic) {
+            Trigger::Never => NEVER.to_owned(),
+            Trigger::Always => ALWAYS.to_owned(),
+            Trigger::Over(over) => format!("over {over} {}", unit(traffic)),
         }
     }
 
     /// The DNS ports whose sources are challenged.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         let ports = self.ports.iter().copied();
-        ports.filter(|_| self.queries != When::Never)
+        ports.filter(|_| self.queries != Trigger::Never)
     }
 }
 
@@ -172,10 +172,10 @@ pub fn narrowed(classes: Option<&str>, to: Option<&str>) -> String {
 }
 
 /// The unit of the rate.
-pub(crate) const fn unit(asked: Asked) -> &'static str {
-    match asked {
-        Asked::Connections => "syn/s",
-        Asked::Queries => "packets/s",
+pub(crate) const fn unit(traffic: Traffic) -> &'static str {
+    match traffic {
+        Traffic::Connections => "syn/s",
+        Traffic::Queries => "packets/s",
     }
 }
 
@@ -184,7 +184,7 @@ impl fmt::Display for Challenge {
     /// 53`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (when, lasts) = (
-            self.when(Asked::Connections),
+            self.when(Traffic::Connections),
             quantity::duration(self.lasts),
         );
         write!(
@@ -194,11 +194,11 @@ impl fmt::Display for Challenge {
             self.way.name(),
             self.answers
         )?;
-        if self.queries == When::Never {
+        if self.queries == Trigger::Never {
             return Ok(());
         }
         let ports: Vec<u16> = self.ports().collect();
-        let queries = self.when(Asked::Queries);
+        let queries = self.when(Traffic::Queries);
         write!(formatter, "; of DNS {queries}, to {}", to_ports(&ports))
     }
 }

@@ -28,7 +28,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        Asked, ChallengeState, Effect, Key, On, Rules, Shared, Verified,
+        ChallengeState, Effect, Key, Period, Rules, Shared, Traffic, Verified,
         cookie::{self, Message},
         is_unproved, judge_packet, upper,
     },
@@ -40,7 +40,7 @@ use ratelimit_common::{
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     neighbour_discovery,
-    new_sources::{Budget, BudgetShares, Newcomer, Taken},
+    new_sources::{Budget, BudgetShares, Newcomer, UsedBudgets},
     node::{PooledLimits as _, Share},
     parse::{self, Connection, Inner, LinkLayer, Tunnels, ipv6},
     policy_ban::{BanResult, Tally},
@@ -220,7 +220,7 @@ impl MemoryTables {
 
     /// Returns the usage of the budgets for new sources and overflow buckets, and the unspent
     /// shares of the CPU.
-    pub fn budgets(&self) -> (Taken, BudgetShares) {
+    pub fn budgets(&self) -> (UsedBudgets, BudgetShares) {
         let shares = self.budget_shares.each_ref().map(Cell::get);
         (self.taken.each_ref().map(Cell::get), shares)
     }
@@ -439,9 +439,9 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         is_unproved(source, frame, link_layer, upper, classes, strike.at, self)
     }
 
-    fn is_spared(&self, source: &A) -> bool {
+    fn is_exempt(&self, source: &A) -> bool {
         let ban = self.policy_ban(source);
-        ban.is_some_and(|ban| ban.is_spared())
+        ban.is_some_and(|ban| ban.is_exempt())
     }
 
     fn ban(&self, source: &A, ban: PolicyBan) -> bool {
@@ -498,21 +498,21 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
         A::family(self.tables).may_answer(*source, &self.tables.challenge.rules, now)
     }
 
-    fn until(&self, asked: Asked) -> Instant {
-        Instant::from_nanos(self.tables.challenge.on[asked as usize].get().until_ns)
+    fn until(&self, traffic: Traffic) -> Instant {
+        Instant::from_nanos(self.tables.challenge.on[traffic as usize].get().until_ns)
     }
 
-    fn set_until(&self, asked: Asked, until: Instant) {
-        let on = &self.tables.challenge.on[asked as usize];
-        on.set(On {
+    fn set_until(&self, traffic: Traffic, until: Instant) {
+        let on = &self.tables.challenge.on[traffic as usize];
+        on.set(Period {
             until_ns: until.as_nanos(),
             ..on.get()
         });
     }
 
-    fn set_since(&self, asked: Asked, since: Instant) {
-        let on = &self.tables.challenge.on[asked as usize];
-        on.set(On {
+    fn set_since(&self, traffic: Traffic, since: Instant) {
+        let on = &self.tables.challenge.on[traffic as usize];
+        on.set(Period {
             since_ns: since.as_nanos(),
             ..on.get()
         });

@@ -6,15 +6,16 @@ mod answer;
 use ratelimit_common::{
     Cursor, Instant, Settings,
     challenge::{
-        self, Asked, ChallengeState, Counted, Key, Message, On, Rules, Segment, Shared, Verified,
+        self, ChallengeState, Counted, Key, Message, Period, Rules, Segment, Shared, Traffic,
+        Verified,
         answer::ListenerCookie,
         answer_limit,
         options::{Request, Written},
         query,
     },
+    cpu_state::CpuState,
     generation::Generation,
     layout,
-    of_cpu::OfCpu,
     parse::{Inner, transport::UpperLayer},
 };
 
@@ -35,7 +36,7 @@ use crate::{
 pub struct MapChallenge {
     settings: Settings,
     context: *mut Context,
-    of_cpu: *mut OfCpu,
+    cpu_state: *mut CpuState,
 }
 
 impl MapChallenge {
@@ -43,13 +44,17 @@ impl MapChallenge {
     ///
     /// # Safety
     ///
-    /// `of_cpu` is a live map value.
+    /// `cpu_state` is a live map value.
     #[inline(always)]
-    pub const unsafe fn new(settings: Settings, context: *mut Context, of_cpu: *mut OfCpu) -> Self {
+    pub const unsafe fn new(
+        settings: Settings,
+        context: *mut Context,
+        cpu_state: *mut CpuState,
+    ) -> Self {
         Self {
             settings,
             context,
-            of_cpu,
+            cpu_state,
         }
     }
 
@@ -61,15 +66,15 @@ impl MapChallenge {
 
     /// This CPU's state. `None` if programs on a CPU can interrupt each other.
     #[inline(always)]
-    fn own(&self) -> Option<&mut challenge::OfCpu> {
-        own(self.of_cpu)
+    fn own(&self) -> Option<&mut challenge::LocalState> {
+        own(self.cpu_state)
     }
 
     /// This CPU's state on any kernel. It must not be written where [`own`](Self::own) returns
     /// `None`.
     #[inline(always)]
-    fn own_unchecked(&self) -> &mut challenge::OfCpu {
-        own_unchecked(self.of_cpu)
+    fn own_unchecked(&self) -> &mut challenge::LocalState {
+        own_unchecked(self.cpu_state)
     }
 }
 
@@ -110,13 +115,13 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
+    fn passes(&self, traffic: Traffic, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
         let source = || opaque_ref(source);
         // If programs on a CPU can interrupt each other, nothing is recorded about the next
         // packets, so none passes.
         self.own_unchecked()
-            .passes(asked, source, self.settings.generation(), now)
+            .passes(traffic, source, self.settings.generation(), now)
     }
 
     #[inline(always)]
@@ -126,16 +131,16 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn set_counted(&self, asked: Asked, counted: Option<Counted>) {
+    fn set_counted(&self, traffic: Traffic, counted: Option<Counted>) {
         if let Some(own) = self.own() {
-            own.set_counted(asked, counted, self.settings.generation());
+            own.set_counted(traffic, counted, self.settings.generation());
         }
     }
 
     #[inline(always)]
-    fn set_passes_verified(&self, asked: Asked, until: Instant) {
+    fn set_passes_verified(&self, traffic: Traffic, until: Instant) {
         if let Some(own) = self.own() {
-            own.set_passes_verified(asked, until);
+            own.set_passes_verified(traffic, until);
         }
     }
 
@@ -153,9 +158,9 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn forget_next(&self) {
+    fn invalidate_next(&self) {
         if let Some(own) = self.own() {
-            own.forget_next();
+            own.invalidate_next();
         }
     }
 
@@ -175,13 +180,13 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn count_unanswered(&self) {
         // SAFETY: an aligned word of a live map value of this CPU.
-        unsafe { interruption::add([(&raw mut (*self.of_cpu).challenge.unanswered, 1)]) };
+        unsafe { interruption::add([(&raw mut (*self.cpu_state).challenge.unanswered, 1)]) };
     }
 
     #[inline(always)]
-    fn until(&self, asked: Asked) -> Instant {
+    fn until(&self, traffic: Traffic) -> Instant {
         // SAFETY: an aligned word of a live map value.
-        Instant::from_nanos(unsafe { (&raw const (*on(asked)).until_ns).read_volatile() })
+        Instant::from_nanos(unsafe { (&raw const (*on(traffic)).until_ns).read_volatile() })
     }
 
     #[inline(always)]
@@ -190,15 +195,15 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn set_until(&self, asked: Asked, until: Instant) {
+    fn set_until(&self, traffic: Traffic, until: Instant) {
         // SAFETY: as above.
-        unsafe { (&raw mut (*on(asked)).until_ns).write_volatile(until.as_nanos()) };
+        unsafe { (&raw mut (*on(traffic)).until_ns).write_volatile(until.as_nanos()) };
     }
 
     #[inline(always)]
-    fn set_since(&self, asked: Asked, since: Instant) {
+    fn set_since(&self, traffic: Traffic, since: Instant) {
         // SAFETY: as above.
-        unsafe { (&raw mut (*on(asked)).since_ns).write_volatile(since.as_nanos()) };
+        unsafe { (&raw mut (*on(traffic)).since_ns).write_volatile(since.as_nanos()) };
     }
 
     #[inline(always)]
@@ -249,33 +254,33 @@ impl<A: FamilyMaps> ChallengeState<A> for MapChallenge {
 
 /// A CPU's state of the challenge. `None` if programs on a CPU can interrupt each other.
 #[inline(always)]
-fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
+fn own<'a>(cpu_state: *mut CpuState) -> Option<&'a mut challenge::LocalState> {
     if interruption::is_possible() {
         return None;
     }
-    Some(own_unchecked(of_cpu))
+    Some(own_unchecked(cpu_state))
 }
 
 #[inline(always)]
-fn own_unchecked<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
+fn own_unchecked<'a>(cpu_state: *mut CpuState) -> &'a mut challenge::LocalState {
     // In a separate register: the compiler would otherwise read the pointer from the stack for each
     // word.
-    let of_cpu = opaque_pointer(of_cpu);
+    let cpu_state = opaque_pointer(cpu_state);
     // SAFETY: a live map value of this CPU without other references. If XDP programs can interrupt
     // each other on a CPU, it is only read.
-    unsafe { &mut (*of_cpu).challenge }
+    unsafe { &mut (*cpu_state).challenge }
 }
 
 #[inline(always)]
-fn on(asked: Asked) -> *mut On {
+fn on(traffic: Traffic) -> *mut Period {
     // SAFETY: both lie in the live map value.
     let [connections, queries] = unsafe {
-        let on = (&raw mut (*CHALLENGE_TAKEN.as_ptr()).on).cast::<On>();
+        let on = (&raw mut (*CHALLENGE_TAKEN.as_ptr()).periods).cast::<Period>();
         [on, on.add(1)]
     };
-    match asked {
-        Asked::Connections => connections,
-        Asked::Queries => queries,
+    match traffic {
+        Traffic::Connections => connections,
+        Traffic::Queries => queries,
     }
 }
 
@@ -316,11 +321,11 @@ subprograms! {
     pub fn judge_source[judge_source_v4, judge_source_v6]<A>(
         context: *mut Context, source: &A, upper: UpperLayer, settings: Settings, now: Instant
     ) -> challenge::Effect {
-        let Some(of_cpu) = first(&OF_CPU) else {
+        let Some(cpu_state) = first(&OF_CPU) else {
             return challenge::Effect::Unasked;
         };
         // SAFETY: it was found in the map.
-        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
+        let state = unsafe { MapChallenge::new(settings, context, cpu_state) };
         let on_stack = on_stack(source);
         let source = &*on_stack;
         // Packets inside a tunnel are not answered.
@@ -351,7 +356,7 @@ subprograms! {
         context: *mut Context, source: &A, now: Instant
     ) -> bool {
         let settings = settings();
-        let Some(of_cpu) = first(&OF_CPU) else {
+        let Some(cpu_state) = first(&OF_CPU) else {
             return false;
         };
         if headers::inner(context, settings.generation()) != Inner::NONE {
@@ -367,7 +372,7 @@ subprograms! {
             return false;
         };
         // SAFETY: it was found in the map.
-        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
+        let state = unsafe { MapChallenge::new(settings, context, cpu_state) };
         let classes = |asks_headers| classify::classes_outside(context, upper, asks_headers);
         let on_stack = on_stack(source);
         let source = &*on_stack;

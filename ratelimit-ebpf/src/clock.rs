@@ -3,8 +3,8 @@
 use aya_ebpf::helpers::{bpf_jiffies64, bpf_ktime_get_ns};
 use ratelimit_common::{
     Instant, Settings,
+    cpu_state::{CpuState, Tick},
     features::{self, Feature},
-    of_cpu::{OfCpu, Tick},
 };
 
 use crate::maps::MANUAL_CLOCK;
@@ -14,12 +14,12 @@ use crate::maps::MANUAL_CLOCK;
 ///
 /// # Safety
 ///
-/// `of_cpu` points to a live map value of this CPU, and no reference to it exists.
+/// `cpu_state` points to a live map value of this CPU, and no reference to it exists.
 #[inline(always)]
-pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
+pub unsafe fn now(settings: Settings, cpu_state: *mut CpuState) -> Instant {
     if settings.coarse_clock() {
         // SAFETY: the caller's.
-        return coarse(unsafe { &mut (*of_cpu).tick });
+        return coarse(unsafe { &mut (*cpu_state).tick });
     }
     precise()
 }

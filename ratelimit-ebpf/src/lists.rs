@@ -2,13 +2,13 @@
 
 use ratelimit_common::{
     Instant, Settings,
+    cpu_state::CpuState,
     generation::Generation,
     layers::NO_DESTINATION,
     list::{
         Answer, Listed, PrefixKey,
         lookup_cache::{self, CachedAddress, CachedAnswer, CachedDestination, Question, STATE},
     },
-    of_cpu::OfCpu,
     parse::network,
     prefix_filter::{self, Level},
 };
@@ -25,13 +25,13 @@ use crate::{
 };
 
 /// Returns the rules in the entry of the longest prefix around `address` at `now`, in the
-/// generation of these settings, on the CPU that keeps `of_cpu`.
+/// generation of these settings, on the CPU that keeps `cpu_state`.
 #[inline(always)]
 pub fn listed<A: FamilyMaps>(
     address: A,
     now: Instant,
     settings: Settings,
-    of_cpu: Option<*mut OfCpu>,
+    cpu_state: Option<*mut CpuState>,
 ) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes concurrently.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
@@ -43,7 +43,7 @@ pub fn listed<A: FamilyMaps>(
     let state = state::<A>(now);
     let generation = settings.generation();
     if lookup_cache::is_settled(state)
-        && let Some(slot) = of_cpu.map(|of_cpu| address_slot(of_cpu, address))
+        && let Some(slot) = cpu_state.map(|cpu_state| address_slot(cpu_state, address))
         && let Some(answer) = slot.answer(address, state, generation, now)
     {
         return answer;
@@ -146,10 +146,11 @@ fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnsw
 
 /// The slot of an address in the state of a CPU, a live map value.
 #[inline(always)]
-fn address_slot<A: FamilyMaps>(of_cpu: *mut OfCpu, address: A) -> &'static mut CachedAddress {
+fn address_slot<A: FamilyMaps>(cpu_state: *mut CpuState, address: A) -> &'static mut CachedAddress {
     // SAFETY: as above.
     unsafe {
-        let slots = (&raw mut (*of_cpu).sources[A::FAMILY as usize].listed).cast::<CachedAddress>();
+        let slots =
+            (&raw mut (*cpu_state).sources[A::FAMILY as usize].listed).cast::<CachedAddress>();
         &mut *slots.add(CachedAddress::slot(address))
     }
 }
@@ -221,9 +222,9 @@ fn keep<A: FamilyMaps>(
 ) {
     if lookup_cache::is_kept(now)
         && lookup_cache::is_settled(state)
-        && let Some(of_cpu) = first(&OF_CPU)
+        && let Some(cpu_state) = first(&OF_CPU)
     {
-        *address_slot(of_cpu, address) =
+        *address_slot(cpu_state, address) =
             CachedAddress::new(address, state, generation, answer, now);
     }
 }

@@ -3,8 +3,8 @@
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Instant, SourceKey,
+    cpu_state::CpuState,
     new_sources::Newcomer,
-    of_cpu::OfCpu,
     store::{InsertError, Store},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A record for each source, with the state of this CPU if it was already looked up.
-pub struct Records(pub Option<*mut OfCpu>);
+pub struct Records(pub Option<*mut CpuState>);
 
 impl<A: FamilyMaps> Store<A> for Records {
     type Key<'a> = SourceKey<A>;

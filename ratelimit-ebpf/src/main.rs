@@ -68,18 +68,18 @@ fn judge<'a>(context: *mut Context, frame: impl FnOnce() -> Cursor<'a>) -> Verdi
     let settings = settings();
     let inner = headers::inner(context, settings.generation());
     let settings = interface::settings(settings);
-    let Some(of_cpu) = first(&OF_CPU) else {
+    let Some(cpu_state) = first(&OF_CPU) else {
         // The verifier asks for it: each CPU has one.
         return Verdict::Pass(PassReason::Unlimited);
     };
     samples::offer(context, settings);
     // SAFETY: a live map value of this CPU; no other reference to it exists.
-    let now = unsafe { clock::now(settings, of_cpu) };
+    let now = unsafe { clock::now(settings, cpu_state) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame();
     let tables = KernelTables::new(context, now, settings)
         .with_inner(inner)
-        .with_of_cpu(of_cpu);
+        .with_of_cpu(cpu_state);
     decide(frame, now, &tables)
 }
 

@@ -19,6 +19,7 @@ use ratelimit_common::{
     charge::Steps,
     class::Property,
     compact::Set,
+    cpu_state::CpuState,
     direct::Direct,
     event::Sampler,
     generation::ByGeneration,
@@ -31,9 +32,8 @@ use ratelimit_common::{
     },
     lease::{Demand, Lease},
     list::{PrefixKey, lookup_cache::Cached},
-    new_sources::{Budget, BudgetShares, Taken},
+    new_sources::{Budget, BudgetShares, UsedBudgets},
     node::Shares,
-    of_cpu::OfCpu,
     parse::{Tunnels, ipv6::EXTENSION_HEADERS_MAX},
     policy_ban::Tally,
     refused::{Refused, SETS, WAYS},
@@ -79,7 +79,7 @@ pub const SETTINGS: Single<Settings, { Direct::Settings as u8 }> = Single::new()
 
 /// Index 0 → what the program keeps for this CPU.
 #[btf_map]
-pub static OF_CPU: PerCpuArray<OfCpu, 1> = PerCpuArray::new();
+pub static OF_CPU: PerCpuArray<CpuState, 1> = PerCpuArray::new();
 
 /// Policy index → its limits. The policies of leases come after those of the lists and settings.
 #[btf_map]
@@ -229,7 +229,7 @@ pub static BAN_RESULTS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 pub const NEW_SOURCES: Single<ByGeneration<Budget>, { Direct::NewSources as u8 }> = Single::new();
 
 /// Index 0 → how many sources, and how many overflow buckets, there were.
-pub const NEW_SOURCES_TAKEN: Single<Taken, { Direct::NewSourcesTaken as u8 }> = Single::new();
+pub const NEW_SOURCES_TAKEN: Single<UsedBudgets, { Direct::NewSourcesTaken as u8 }> = Single::new();
 
 /// Index 0 → what this CPU has drawn of either.
 #[btf_map]
@@ -261,7 +261,7 @@ pub const CHALLENGE: Single<ByGeneration<challenge::Rules>, { Direct::Challenge 
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
 /// Index 0 → when the challenge began and ends, and the used parts of its budgets on all CPUs.
-pub const CHALLENGE_TAKEN: Single<challenge::Taken, { Direct::ChallengeTaken as u8 }> =
+pub const CHALLENGE_TAKEN: Single<challenge::SharedState, { Direct::ChallengeTaken as u8 }> =
     Single::new();
 
 /// A number of a source → answers that it was sent, as a word of a window of a second.
@@ -430,11 +430,11 @@ mod single_maps {
     #[btf_map]
     static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
     #[btf_map]
-    static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
+    static NEW_SOURCES_TAKEN: Array<UsedBudgets, 1> = Array::new();
     #[btf_map]
     static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
     #[btf_map]
-    static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
+    static CHALLENGE_TAKEN: Array<challenge::SharedState, 1> = Array::new();
     #[btf_map]
     static CAPTURE: Array<Capture, 1> = Array::new();
     #[btf_map]

@@ -31,9 +31,9 @@ pub fn find<A: FamilyMaps>(source: &A) -> Option<PolicyBan> {
 
 /// Whether user space marked the source. It sets no bit in the filter for that.
 #[inline(always)]
-pub fn is_spared<A: FamilyMaps>(source: &A) -> bool {
+pub fn is_exempt<A: FamilyMaps>(source: &A) -> bool {
     // SAFETY: as above.
-    unsafe { A::POLICY_BANS.get(source) }.is_some_and(PolicyBan::is_spared)
+    unsafe { A::POLICY_BANS.get(source) }.is_some_and(PolicyBan::is_exempt)
 }
 
 /// Bans a source, and notifies user space. `false` if there is no room.

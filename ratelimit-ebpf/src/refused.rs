@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{
     Instant, SourceKey,
-    of_cpu::OfCpu,
+    cpu_state::CpuState,
     refused::{self, Filter, Refused, SETS, WAYS, set_of},
 };
 
@@ -40,7 +40,7 @@ pub fn is_refused_again<A: FamilyMaps>(
     source: &A,
     scope: u32,
     at: Instant,
-    of_cpu: Option<*mut OfCpu>,
+    cpu_state: Option<*mut CpuState>,
     refuses: impl FnOnce(MapWord) -> bool,
 ) -> bool {
     // The usual answer first.
@@ -51,7 +51,7 @@ pub fn is_refused_again<A: FamilyMaps>(
     if !refused::may_refuse(Instant::from_nanos(opaque(at.as_nanos()))) {
         return false;
     }
-    let Some(filter) = filter::<A>(of_cpu) else {
+    let Some(filter) = filter::<A>(cpu_state) else {
         return false;
     };
     let set = || set_of_this_cpu(source);
@@ -66,10 +66,10 @@ pub fn keep_word<A: FamilyMaps>(
     key: &SourceKey<A>,
     word: u64,
     at: Instant,
-    of_cpu: Option<*mut OfCpu>,
+    cpu_state: Option<*mut CpuState>,
 ) {
     if !interruption::is_possible()
-        && let Some(filter) = filter::<A>(of_cpu)
+        && let Some(filter) = filter::<A>(cpu_state)
         && let Some(set) = set_of_this_cpu(key.as_address())
     {
         refused::keep_word(filter, set, key.as_address(), key.scope(), word);
@@ -81,10 +81,10 @@ pub fn keep_word<A: FamilyMaps>(
 
 /// Returns the filter in the state of this CPU, which is looked up if necessary.
 #[inline(always)]
-fn filter<A: FamilyMaps>(of_cpu: Option<*mut OfCpu>) -> Option<&'static mut Filter> {
-    let of_cpu = of_cpu.or_else(|| first(&OF_CPU))?;
+fn filter<A: FamilyMaps>(cpu_state: Option<*mut CpuState>) -> Option<&'static mut Filter> {
+    let cpu_state = cpu_state.or_else(|| first(&OF_CPU))?;
     // SAFETY: it belongs to this CPU: where programs interrupt each other, none comes here.
-    Some(unsafe { &mut (*of_cpu).sources[A::FAMILY as usize].refused })
+    Some(unsafe { &mut (*cpu_state).sources[A::FAMILY as usize].refused })
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 //! A function that BTF marks as global is verified separately, once, and not along every path that
 //! leads to it (kernel commit 51c39bb1d5d1). Its memory is described by the types of its arguments
 //! (commit e5069b9c23b3), which may be null. And it has its own stack frame. It takes at most five
-//! numbers and returns one: [`Passed`] converts values to numbers and back.
+//! numbers and returns one: [`Register`] converts values to numbers and back.
 
 /// Defines functions whose bodies are subprograms: `fn name(arguments) -> Answer { body }`.
 ///
@@ -67,7 +67,7 @@ macro_rules! subprogram {
         #[inline(always)]
         $visibility fn $name($($argument: $type),*) $(-> $answer)? {
             subprogram!(@define $name, ($($argument: $type),*), ($($answer)?), $body);
-            $crate::subprogram::answer($name($($crate::subprogram::Passed::pack($argument)),*))
+            $crate::subprogram::answer($name($($crate::subprogram::Register::pack($argument)),*))
         }
     };
     (
@@ -103,42 +103,43 @@ macro_rules! subprogram {
             };
             // SAFETY: it is that of the family, with the arguments of this function.
             let subprogram: extern "C" fn(
-                $(<$type as $crate::subprogram::Passed>::Raw),*
+                $(<$type as $crate::subprogram::Register>::Raw),*
             ) -> u64 = unsafe { core::mem::transmute(subprogram) };
-            $crate::subprogram::answer(subprogram($($crate::subprogram::Passed::pack($argument)),*))
+            let answer = subprogram($($crate::subprogram::Register::pack($argument)),*);
+            $crate::subprogram::answer(answer)
         }
     };
     (@define $name:ident, ($($argument:ident: $type:ty),*), ($($answer:ty)?), $body:block) => {
         #[unsafe(no_mangle)]
         #[inline(never)]
         pub extern "C" fn $name(
-            $($argument: <$type as $crate::subprogram::Passed>::Raw),*
+            $($argument: <$type as $crate::subprogram::Register>::Raw),*
         ) -> u64 {
             #[inline(always)]
             fn body($($argument: $type),*) $(-> $answer)? $body
             type SubprogramAnswer = subprogram!(@type $($answer)?);
             $(
                 // SAFETY: the verifier holds callers to memory of these types, or null.
-                let $argument = unsafe { $crate::subprogram::Passed::unpack($argument) };
+                let $argument = unsafe { $crate::subprogram::Register::unpack($argument) };
                 let Some($argument) = $argument else {
-                    return <SubprogramAnswer as $crate::subprogram::Passed>::NOTHING;
+                    return <SubprogramAnswer as $crate::subprogram::Register>::NOTHING;
                 };
             )*
-            $crate::subprogram::Passed::pack(body($($argument),*))
+            $crate::subprogram::Register::pack(body($($argument),*))
         }
     };
     (@type) => { () };
     (@type $answer:ty) => { $answer };
 }
 
-mod passed;
+mod register;
 
 use core::{arch::asm, ops::Deref};
 
 pub use ratelimit_common::bits::{opaque, opaque_ref};
 use ratelimit_common::{Arrival, ClassSet, Instant, Settings};
 
-pub use self::passed::Passed;
+pub use self::register::Register;
 
 /// The settings of a packet are above its size, and its classes above them.
 const SETTINGS_SHIFT: u32 = 24;
@@ -176,7 +177,7 @@ impl Packet {
 /// The result of a subprogram. Opaque: the verifier does not look from one subprogram into another,
 /// and the compiler would remove comparisons that the verifier needs.
 #[inline(always)]
-pub fn answer<T: Passed<Raw = u64>>(answer: u64) -> T {
+pub fn answer<T: Register<Raw = u64>>(answer: u64) -> T {
     // SAFETY: the number was packed from a valid value.
     unsafe { T::unpack(opaque(answer)).unwrap_unchecked() }
 }

@@ -6,17 +6,17 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Evidence, Family, Flow, Instant, Policy, PolicyBan,
     Settings, Tables, Verdict,
     aggregate::Aggregates,
-    challenge::{Effect, is_spared},
+    challenge::{Effect, is_unchallenged},
     charge::{Outcome, Refusal},
     class::Property,
     classify::{Classified, Wanted},
+    cpu_state::CpuState,
     frame_size,
     layers::NO_DESTINATION,
     layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
     node::{NOT_DRAWN, spend_one},
-    of_cpu::OfCpu,
     parse::{self, Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     policy_ban::{BanResult, rule},
     sample::Socket,
@@ -49,7 +49,7 @@ pub struct KernelTables {
     settings: Cell<Settings>,
     inner: Inner,
     /// This CPU's state; `None` in a subprogram.
-    of_cpu: Option<*mut OfCpu>,
+    cpu_state: Option<*mut CpuState>,
 }
 
 impl KernelTables {
@@ -62,7 +62,7 @@ impl KernelTables {
             context,
             settings: Cell::new(settings),
             inner: Inner::NONE,
-            of_cpu: None,
+            cpu_state: None,
         }
     }
 
@@ -74,9 +74,9 @@ impl KernelTables {
 
     /// The tables on the CPU that keeps this.
     #[inline(always)]
-    pub const fn with_of_cpu(self, of_cpu: *mut OfCpu) -> Self {
+    pub const fn with_of_cpu(self, cpu_state: *mut CpuState) -> Self {
         Self {
-            of_cpu: Some(of_cpu),
+            cpu_state: Some(cpu_state),
             ..self
         }
     }
@@ -121,7 +121,7 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn forget(&self, number: u32, now: Instant) -> u32 {
+    fn without_bounds(&self, number: u32, now: Instant) -> u32 {
         subprogram::without_bounds(number.into(), now) as u32
     }
 
@@ -217,7 +217,7 @@ impl Tables for KernelTables {
         let spent = spend_one_each(policies, arrival);
         let spent =
             spent.unwrap_or_else(|| node::spend_shares(self.node_policy(), destination, arrival));
-        Outcome::from_bits(self.forget(spent.to_bits(), arrival.at))
+        Outcome::from_bits(self.without_bounds(spent.to_bits(), arrival.at))
     }
 
     #[inline(always)]
@@ -274,7 +274,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn listed(&self, address: A, now: Instant) -> Listed {
-        lists::listed(address, now, self.settings.get(), self.of_cpu)
+        lists::listed(address, now, self.settings.get(), self.cpu_state)
     }
 
     #[inline(always)]
@@ -334,8 +334,8 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn is_spared(&self, source: &A) -> bool {
-        policy_ban::is_spared(&*subprogram::on_stack(source))
+    fn is_exempt(&self, source: &A) -> bool {
+        policy_ban::is_exempt(&*subprogram::on_stack(source))
     }
 
     #[inline(always)]
@@ -366,12 +366,13 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         if listed.is_protected() {
             return Effect::Unasked;
         }
-        let of_cpu = self.of_cpu.unwrap_or(ptr::null_mut());
+        let cpu_state = self.cpu_state.unwrap_or(ptr::null_mut());
         // SAFETY: outside of subprograms it is a live map value, and this is never called in one.
-        let state = unsafe { MapChallenge::new(settings, self.context, of_cpu) };
+        let state = unsafe { MapChallenge::new(settings, self.context, cpu_state) };
         let frame = || frame::whole_by_context(self.context);
         // Packets inside a tunnel do not count for the challenge.
-        if self.inner == Inner::NONE && is_spared(source, frame, flow, settings, now, &state) {
+        if self.inner == Inner::NONE && is_unchallenged(source, frame, flow, settings, now, &state)
+        {
             return Effect::Unasked;
         }
         core::hint::cold_path();
@@ -417,7 +418,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
         let outcome = if compact::is_used() {
             source_limits::charge_source(source, policy, arrival, &SlotStore, self)
         } else {
-            source_limits::charge_source(source, policy, arrival, &Records(self.of_cpu), self)
+            source_limits::charge_source(source, policy, arrival, &Records(self.cpu_state), self)
         };
         // The usual ones, which the verifier may follow to the end of the lean program. As
         // constants, which the compiler follows, too.
@@ -428,7 +429,7 @@ impl<A: FamilyMaps> FamilyTables<A> for KernelTables {
                 _ => {}
             }
         }
-        Outcome::from_bits(self.forget(outcome.to_bits(), arrival.at))
+        Outcome::from_bits(self.without_bounds(outcome.to_bits(), arrival.at))
     }
 
     #[inline(always)]
@@ -503,7 +504,7 @@ fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option
     }
     let there = spend_one(POLICIES.get(destination), &MapNode, arrival);
     if there != NOT_DRAWN {
-        return Some(spent.or_more(there));
+        return Some(spent.more_specific(there));
     }
     if spent.is_counted() {
         node::give_shares_back(of_node, NO_DESTINATION, Packet::of(arrival));

@@ -63,8 +63,8 @@ impl Counters {
         }
         let of_places = values.chunks_exact(self.cpus);
         Ok(of_places
-            .map(|of_cpus| {
-                of_cpus
+            .map(|cpu_states| {
+                cpu_states
                     .iter()
                     .copied()
                     .fold(Counter::default(), Counter::plus)

@@ -23,15 +23,15 @@ use ratelimit_common::{
     ban_budget::SLOTS,
     challenge::{self, answer_limit::ANSWER_BUCKETS},
     compact::Region,
+    cpu_state::CpuState,
     direct::Direct,
     event::{BanEvent, DropEvent, Sampler},
     features::{Feature, Features},
     generation::ByGeneration,
     layout::{self, Counter, LOG_TIMES, clock, counter_index, ends, store},
     limit::LIMITS_MAX,
-    new_sources::{Budget, BudgetShares, Taken},
+    new_sources::{Budget, BudgetShares, UsedBudgets},
     node::Shares,
-    of_cpu::OfCpu,
     parse::{LinkLayer, Tunnels},
     policy_ban::Tally,
     source::{LogKey, SourceKey},
@@ -307,11 +307,11 @@ pub struct Program {
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, ByGeneration<Budget>>,
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
-    challenge_taken: Array<MapData, challenge::Taken>,
-    of_cpu: PerCpuArray<MapData, OfCpu>,
+    challenge_taken: Array<MapData, challenge::SharedState>,
+    cpu_state: PerCpuArray<MapData, CpuState>,
     answered: Mapped,
     discovered: PerCpuArray<MapData, u64>,
-    new_sources_taken: Array<MapData, Taken>,
+    new_sources_taken: Array<MapData, UsedBudgets>,
     new_sources_shares: PerCpuArray<MapData, BudgetShares>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
@@ -397,7 +397,7 @@ impl Program {
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             challenge: take_map(&mut ebpf, "CHALLENGE")?.try_into()?,
             challenge_taken: take_map(&mut ebpf, "CHALLENGE_TAKEN")?.try_into()?,
-            of_cpu: take_map(&mut ebpf, "OF_CPU")?.try_into()?,
+            cpu_state: take_map(&mut ebpf, "OF_CPU")?.try_into()?,
             answered: mapped(&take_map(&mut ebpf, "ANSWERED")?, ANSWER_BUCKETS)?,
             discovered: take_map(&mut ebpf, "NEIGHBOUR_DISCOVERY")?.try_into()?,
             new_sources_taken: take_map(&mut ebpf, "NEW_SOURCES_TAKEN")?.try_into()?,
@@ -669,7 +669,7 @@ impl Program {
 
     /// Returns the used part of the budgets for new sources and for their overflow buckets, and the
     /// unspent shares of a CPU.
-    pub fn budgets(&self, cpu: usize) -> Result<(Taken, BudgetShares)> {
+    pub fn budgets(&self, cpu: usize) -> Result<(UsedBudgets, BudgetShares)> {
         let shares = self.new_sources_shares.get(&0, 0)?;
         Ok((self.new_sources_taken.get(&0, 0)?, shares[cpu]))
     }
@@ -732,11 +732,11 @@ impl Program {
         self.set_discovered(0)?;
         let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
         self.new_sources_shares.set(0, undrawn, 0)?;
-        self.new_sources_taken.set(0, Taken::default(), 0)?;
-        let undrawn = PerCpuValues::try_from(vec![OfCpu::new_zeroed(); cpus])?;
-        self.of_cpu.set(0, undrawn, 0)?;
+        self.new_sources_taken.set(0, UsedBudgets::default(), 0)?;
+        let undrawn = PerCpuValues::try_from(vec![CpuState::new_zeroed(); cpus])?;
+        self.cpu_state.set(0, undrawn, 0)?;
         self.challenge_taken
-            .set(0, challenge::Taken::default(), 0)?;
+            .set(0, challenge::SharedState::default(), 0)?;
         for word in self.answered.words() {
             word.store(0, Relaxed);
         }

@@ -12,7 +12,7 @@ use ratelimit_common::{
     Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
-    challenge::{Rules, Targets, When},
+    challenge::{Rules, Targets, Trigger},
     class::Property,
     layout::POLICIES_MAX,
     limit::LIMITS_MAX,
@@ -160,18 +160,18 @@ fn new_sources(rng: &mut Rng) -> Budget {
 /// Few enough that the budgets are spent.
 fn challenge(rng: &mut Rng) -> Rules {
     let when = if rng.bool() {
-        When::Over(at_least_one(rng.u32(..12)))
+        Trigger::Over(at_least_one(rng.u32(..12)))
     } else {
-        When::Always
+        Trigger::Always
     };
     let lasts = Duration::from_millis(rng.u64(1..100_000));
     let rules = Rules::new(when, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few");
     // By what was drawn already: the scenes of a seed stay as they were.
     let queries = match lasts.as_millis() % 3 {
-        0 => When::Never,
-        1 => When::Always,
+        0 => Trigger::Never,
+        1 => Trigger::Always,
         // Enough that a CPU draws more than one at once.
-        _ if lasts.as_millis().is_multiple_of(2) => When::Over(at_least_one(300)),
+        _ if lasts.as_millis().is_multiple_of(2) => Trigger::Over(at_least_one(300)),
         _ => when,
     };
     let other = if lasts.as_millis() % 4 < 2 { 123 } else { 0 };

@@ -6,7 +6,7 @@ use std::{fs, num::NonZeroU32, path::PathBuf, process::Command, time::Duration};
 
 use ratelimit_common::{
     Instant, Settings,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
     parse::LinkLayer,
 };
 use ratelimit_core::{
@@ -114,7 +114,7 @@ fn answered_by_the_kernel(capture: &[u8]) -> u64 {
     let answers = NonZeroU32::new(1 << 20).unwrap();
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
-        challenge: Rules::new(When::Always, Duration::from_mins(10), answers, 2).unwrap(),
+        challenge: Rules::new(Trigger::Always, Duration::from_mins(10), answers, 2).unwrap(),
         ..Scene::limited(&[])
     };
     scene.set_up(&mut program).unwrap();

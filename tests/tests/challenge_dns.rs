@@ -13,7 +13,7 @@ use std::{
 
 use ratelimit_common::{
     self as common, DropReason, PassReason, Settings, Verdict,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
     parse::LinkLayer,
 };
 use ratelimit_core::api::{Check, Status};
@@ -137,8 +137,8 @@ fn the_program_answers_a_query_as_the_host_would_and_what_is_none_continues() {
     require_root!();
     let mut program = Program::load(&Constants::default()).unwrap();
     let answers = NonZeroU32::new(1 << 20).unwrap();
-    let rules = Rules::new(When::Never, Duration::from_mins(10), answers, 2).unwrap();
-    let rules = rules.asking_queries(When::Always, [53, 5353, 0, 0, 0, 0, 0, 0], 2);
+    let rules = Rules::new(Trigger::Never, Duration::from_mins(10), answers, 2).unwrap();
+    let rules = rules.asking_queries(Trigger::Always, [53, 5353, 0, 0, 0, 0, 0, 0], 2);
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
         challenge: rules.unwrap(),

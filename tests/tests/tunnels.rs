@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_common::{
     ClassSet, DropReason, Instant, Limit, ListEntry, PassReason, Policy, Settings, Unit, Verdict,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
     class::Property,
     layout::NODE_POLICIES,
     node,
@@ -312,7 +312,7 @@ fn neighbour_discovery_inside_of_a_tunnel_is_judged_as_any_packet() {
 fn no_source_is_challenged_inside_of_a_tunnel() {
     let scene = Scene {
         settings: Settings::new(0, false).with_challenge(true),
-        challenge: Rules::new(When::Always, SECOND, NonZeroU32::new(1000).unwrap(), 1).unwrap(),
+        challenge: Rules::new(Trigger::Always, SECOND, NonZeroU32::new(1000).unwrap(), 1).unwrap(),
         ..unknown()
     };
     for judge in &mut judges(&scene, tunnels()) {
@@ -336,7 +336,7 @@ fn no_source_is_challenged_inside_of_a_tunnel() {
 #[test]
 fn what_comes_inside_of_a_tunnel_turns_no_challenge_on() {
     const OVER: u32 = 300;
-    let when = When::Over(NonZeroU32::new(OVER).unwrap());
+    let when = Trigger::Over(NonZeroU32::new(OVER).unwrap());
     let scene = Scene {
         settings: Settings::new(0, false).with_challenge(true),
         challenge: Rules::new(when, SECOND, NonZeroU32::new(1000).unwrap(), 1).unwrap(),

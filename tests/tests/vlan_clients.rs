@@ -11,7 +11,7 @@ use std::{
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
     DropReason, Family, PassReason, Settings, Verdict,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
 };
 use ratelimit_tests::{
     Lab, PATIENCE, Program, Scene,
@@ -136,7 +136,7 @@ fn challenging(lab: &Lab) -> Program {
     let answers = NonZeroU32::new(1_000).unwrap();
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
-        challenge: Rules::new(When::Always, lasts, answers, 1).unwrap(),
+        challenge: Rules::new(Trigger::Always, lasts, answers, 1).unwrap(),
         ..Scene::default()
     };
     scene.set_up(&mut program).unwrap();

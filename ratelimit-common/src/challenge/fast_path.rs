@@ -1,6 +1,6 @@
 //! Packets that the challenge does not concern, or only counts, told quickly.
 
-use super::{Asked, ChallengeState, is_wanted, query};
+use super::{ChallengeState, Traffic, is_wanted, query};
 use crate::{
     Address, Cursor, Flow, Instant, Settings,
     parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
@@ -18,7 +18,7 @@ pub fn record_idle<A: Address, S: ChallengeState<A>>(now: Instant, state: &S) {
         return;
     };
     let is_on = |asked| is_wanted(asked, rules, now, state);
-    let idle_ns = if is_on(Asked::Connections) || is_on(Asked::Queries) {
+    let idle_ns = if is_on(Traffic::Connections) || is_on(Traffic::Queries) {
         0
     } else {
         now.as_nanos().saturating_add(IDLE_NS)
@@ -33,7 +33,7 @@ pub fn record_idle<A: Address, S: ChallengeState<A>>(now: Instant, state: &S) {
 /// connections are not challenged, whatever `prefer` says. `frame` returns a cursor at its
 /// beginning.
 #[inline(always)]
-pub fn is_spared<'a, A: Address>(
+pub fn is_unchallenged<'a, A: Address>(
     source: &A,
     frame: impl Fn() -> Cursor<'a>,
     flow: &Flow<A>,
@@ -49,10 +49,10 @@ pub fn is_spared<'a, A: Address>(
         if is_syn(segment.flags()) {
             let has_targets = settings.has_challenge_targets();
             if !has_targets {
-                if state.passes(Asked::Connections, source, now) {
+                if state.passes(Traffic::Connections, source, now) {
                     return true;
                 }
-                if settings.spares_all_but_tcp() {
+                if settings.challenges_only_tcp() {
                     return false;
                 }
             }
@@ -61,7 +61,7 @@ pub fn is_spared<'a, A: Address>(
                 return true;
             };
             if !has_targets || rules.targets().include(flow.destination, port) {
-                return has_targets && state.passes(Asked::Connections, source, now)
+                return has_targets && state.passes(Traffic::Connections, source, now)
                     || !rules.asks_queries_to(port) && state.passes_but_to_dns(now);
             }
             !rules.asks_queries_to(port)
@@ -69,7 +69,7 @@ pub fn is_spared<'a, A: Address>(
             segment.flags() & RST == 0 && settings.spares_acknowledgements()
         }
     } else if may_be_query(&frame, upper, settings, state) {
-        return state.passes(Asked::Queries, source, now);
+        return state.passes(Traffic::Queries, source, now);
     } else if upper.begins_segment() {
         return false;
     } else {
@@ -89,13 +89,13 @@ fn may_be_query<'a, A: Address>(
     settings: Settings,
     state: &impl ChallengeState<A>,
 ) -> bool {
-    if settings.spares_all_but_tcp() || !upper.is_datagram() {
+    if settings.challenges_only_tcp() || !upper.is_datagram() {
         return false;
     }
     let Some(port) = query::port(frame(), upper) else {
         return false;
     };
-    if settings.spares_all_but_tcp_and_dns() {
+    if settings.challenges_only_tcp_and_dns() {
         return port == query::DNS_PORT;
     }
     state

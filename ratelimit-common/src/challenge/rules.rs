@@ -18,7 +18,7 @@ use crate::{
 /// The bit for asking listeners, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
 
-/// The numbers of [`When`].
+/// The numbers of [`Trigger`].
 const NEVER: u16 = 0;
 const ALWAYS: u16 = 1;
 const OVER: u16 = 2;
@@ -32,14 +32,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The requests for which sources are challenged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asked {
+pub enum Traffic {
     /// TCP connections.
     Connections = 0,
     /// Datagrams to a DNS port.
     Queries = 1,
 }
 
-impl Asked {
+impl Traffic {
     /// The budget of requests before sources are challenged.
     #[inline(always)]
     pub const fn shared(self) -> Shared {
@@ -52,7 +52,7 @@ impl Asked {
 
 /// The condition on which sources are challenged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum When {
+pub enum Trigger {
     /// Never.
     #[default]
     Never,
@@ -93,7 +93,7 @@ impl Shared {
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
-pub struct On {
+pub struct Period {
     /// The beginning, in nanoseconds since boot.
     pub since_ns: u64,
     /// The end, in nanoseconds since boot.
@@ -105,11 +105,11 @@ pub struct On {
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
-pub struct Taken {
+pub struct SharedState {
     /// The used part of each [`Shared`] budget: words of a window of a second.
     pub words: [u64; 3],
-    /// The period of the challenge for each kind of request in [`Asked`].
-    pub on: [On; 2],
+    /// The period of the challenge for each kind of request in [`Traffic`].
+    pub periods: [Period; 2],
 }
 
 /// The state of the challenge for one CPU.
@@ -117,12 +117,12 @@ pub struct Taken {
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
-pub struct OfCpu {
+pub struct LocalState {
     /// The drawn share of each [`Shared`] budget.
     pub shares: [Share; 3],
     /// SYNs and queries that were not answered because the budget was spent.
     pub unanswered: u64,
-    /// The outcome for the next SYNs and the next queries, by [`Asked`].
+    /// The outcome for the next SYNs and the next queries, by [`Traffic`].
     next: [NextPackets; 2],
     /// The time until which the challenge is known to be off, in nanoseconds since boot.
     idle_until_ns: u64,
@@ -156,7 +156,7 @@ impl Rules {
     /// Rules for challenging sources that ask for connections; they stay verified for `lasts`.
     /// `cpus` CPUs draw shares of `answers` per second and of the budget in `when`. `None` if a
     /// number is too large for a word.
-    pub fn new(when: When, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
+    pub fn new(when: Trigger, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
         Some(Self {
             shared: [
                 when.budget(cpus)?,
@@ -168,8 +168,8 @@ impl Rules {
             port_bits: 0,
             ports: [0; PORTS_MAX],
             targets: match when {
-                When::Never => Targets::NONE,
-                When::Always | When::Over(_) => Targets::default(),
+                Trigger::Never => Targets::NONE,
+                Trigger::Always | Trigger::Over(_) => Targets::default(),
             },
             classes: ClassSet::ALL,
             asks_headers: 0,
@@ -180,10 +180,10 @@ impl Rules {
     }
 
     /// Also challenges sources for datagrams to these ports; 0 is none.
-    pub fn asking_queries(self, when: When, ports: [u16; PORTS_MAX], cpus: u32) -> Option<Self> {
+    pub fn asking_queries(self, when: Trigger, ports: [u16; PORTS_MAX], cpus: u32) -> Option<Self> {
         let asked = ports
             .iter()
-            .filter(|port| when != When::Never && **port != 0);
+            .filter(|port| when != Trigger::Never && **port != 0);
         let [unverified, answers, _] = self.shared;
         Some(Self {
             shared: [unverified, answers, when.budget(cpus)?],
@@ -196,7 +196,7 @@ impl Rules {
 
     /// Challenges only connections to these targets, if any.
     pub fn of_targets(self, targets: Targets) -> Self {
-        if self.number(Asked::Connections) == NEVER {
+        if self.number(Traffic::Connections) == NEVER {
             return self;
         }
         Self { targets, ..self }
@@ -278,14 +278,14 @@ impl Rules {
 
     /// Whether sources are always challenged.
     #[inline(always)]
-    pub const fn is_always(&self, asked: Asked) -> bool {
-        self.number(asked) == ALWAYS
+    pub const fn is_always(&self, traffic: Traffic) -> bool {
+        self.number(traffic) == ALWAYS
     }
 
     /// Whether sources are challenged above a rate.
     #[inline(always)]
-    pub const fn is_over(&self, asked: Asked) -> bool {
-        self.number(asked) == OVER
+    pub const fn is_over(&self, traffic: Traffic) -> bool {
+        self.number(traffic) == OVER
     }
 
     /// Whether sources may be challenged for datagrams to this port.
@@ -306,19 +306,19 @@ impl Rules {
             settings = settings.sparing_acknowledgements();
         }
         if self.port_bits == 0 {
-            settings = settings.sparing_all_but_tcp();
+            settings = settings.challenging_only_tcp();
         } else if self.ports.iter().all(|port| [0, DNS_PORT].contains(port)) {
-            settings = settings.sparing_all_but_tcp_and_dns();
+            settings = settings.challenging_only_tcp_and_dns();
         }
         settings
     }
 
     #[inline(always)]
-    const fn number(&self, asked: Asked) -> u16 {
+    const fn number(&self, traffic: Traffic) -> u16 {
         let [connections, queries] = self.when;
-        match asked {
-            Asked::Connections => connections,
-            Asked::Queries => queries,
+        match traffic {
+            Traffic::Connections => connections,
+            Traffic::Queries => queries,
         }
     }
 
@@ -341,19 +341,19 @@ impl Rules {
     }
 }
 
-impl OfCpu {
+impl LocalState {
     /// See [`passes`](super::ChallengeState::passes).
     #[inline(always)]
     pub fn passes<'a, A: Address>(
         &mut self,
-        asked: Asked,
+        traffic: Traffic,
         source: impl FnOnce() -> &'a A,
         generation: Generation,
         now: Instant,
     ) -> bool {
-        let next = *self.next_mut(asked);
+        let next = *self.next_mut(traffic);
         if next.are_counted(Counted::All, generation) {
-            return self.spend(asked.shared(), now);
+            return self.spend(traffic.shared(), now);
         }
         next.pass(now) && self.verified.knows(source(), now)
     }
@@ -361,29 +361,34 @@ impl OfCpu {
     /// See [`passes_but_to_dns`](super::ChallengeState::passes_but_to_dns).
     #[inline(always)]
     pub fn passes_but_to_dns(&mut self, generation: Generation, now: Instant) -> bool {
-        let next = *self.next_mut(Asked::Connections);
+        let next = *self.next_mut(Traffic::Connections);
         next.are_counted(Counted::ButToDns, generation) && self.spend(Shared::Unverified, now)
     }
 
     /// See [`set_counted`](super::ChallengeState::set_counted).
     #[inline(always)]
-    pub fn set_counted(&mut self, asked: Asked, counted: Option<Counted>, generation: Generation) {
-        let next = self.next_mut(asked);
+    pub fn set_counted(
+        &mut self,
+        traffic: Traffic,
+        counted: Option<Counted>,
+        generation: Generation,
+    ) {
+        let next = self.next_mut(traffic);
         *next = next.counting(counted, generation);
     }
 
     /// See [`set_passes_verified`](super::ChallengeState::set_passes_verified).
     #[inline(always)]
-    pub fn set_passes_verified(&mut self, asked: Asked, until: Instant) {
-        *self.next_mut(asked) = NextPackets::passed_until(until);
+    pub fn set_passes_verified(&mut self, traffic: Traffic, until: Instant) {
+        *self.next_mut(traffic) = NextPackets::passed_until(until);
     }
 
     #[inline(always)]
-    const fn next_mut(&mut self, asked: Asked) -> &mut NextPackets {
+    const fn next_mut(&mut self, traffic: Traffic) -> &mut NextPackets {
         let [connections, queries] = &mut self.next;
-        match asked {
-            Asked::Connections => connections,
-            Asked::Queries => queries,
+        match traffic {
+            Traffic::Connections => connections,
+            Traffic::Queries => queries,
         }
     }
 
@@ -399,9 +404,9 @@ impl OfCpu {
         self.idle_until_ns = until.as_nanos();
     }
 
-    /// See [`forget_next`](super::ChallengeState::forget_next).
+    /// See [`invalidate_next`](super::ChallengeState::invalidate_next).
     #[inline(always)]
-    pub fn forget_next(&mut self) {
+    pub fn invalidate_next(&mut self) {
         self.next = [NextPackets::default(); 2];
         self.idle_until_ns = 0;
     }
@@ -422,7 +427,7 @@ impl OfCpu {
     }
 }
 
-impl When {
+impl Trigger {
     const fn number(self) -> u16 {
         match self {
             Self::Never => NEVER,
@@ -439,13 +444,13 @@ impl When {
     }
 }
 
-impl Taken {
+impl SharedState {
     /// The period in which sources are challenged for this kind of request.
-    pub const fn of(&self, asked: Asked) -> On {
-        let [connections, queries] = self.on;
-        match asked {
-            Asked::Connections => connections,
-            Asked::Queries => queries,
+    pub const fn of(&self, traffic: Traffic) -> Period {
+        let [connections, queries] = self.periods;
+        match traffic {
+            Traffic::Connections => connections,
+            Traffic::Queries => queries,
         }
     }
 }

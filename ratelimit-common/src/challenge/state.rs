@@ -1,7 +1,7 @@
 //! The environment of the challenge.
 
 use super::{
-    Asked, Counted, Rules, Segment, Shared, Verified,
+    Counted, Rules, Segment, Shared, Traffic, Verified,
     answer::ListenerCookie,
     cookie::Message,
     options::{Request, Written},
@@ -53,7 +53,7 @@ pub trait ChallengeState<A: Address> {
     /// verified source it takes nothing. A share ends with its second, which is also when this CPU
     /// learns that another one turned the challenge on.
     #[inline(always)]
-    fn passes(&self, _: Asked, _source: &A, _now: Instant) -> bool {
+    fn passes(&self, _: Traffic, _source: &A, _now: Instant) -> bool {
         false
     }
 
@@ -66,12 +66,12 @@ pub trait ChallengeState<A: Address> {
     /// Records which SYNs to [targets](super::Targets), or queries, are only counted on this CPU,
     /// whatever they are.
     #[inline(always)]
-    fn set_counted(&self, _: Asked, _: Option<Counted>) {}
+    fn set_counted(&self, _: Traffic, _: Option<Counted>) {}
 
     /// Records the time until which SYNs or queries of sources that this CPU knows as verified are
     /// not counted.
     #[inline(always)]
-    fn set_passes_verified(&self, _: Asked, _until: Instant) {}
+    fn set_passes_verified(&self, _: Traffic, _until: Instant) {}
 
     /// Whether the challenge is off, as far as this CPU knows.
     #[inline(always)]
@@ -85,7 +85,7 @@ pub trait ChallengeState<A: Address> {
 
     /// Discards all knowledge about the next packets, because the challenge is on from now.
     #[inline(always)]
-    fn forget_next(&self) {}
+    fn invalidate_next(&self) {}
 
     /// Takes an answer to a source. `false` if it had enough.
     #[inline(always)]
@@ -99,7 +99,7 @@ pub trait ChallengeState<A: Address> {
 
     /// The last seen end of the challenge.
     #[inline(always)]
-    fn until(&self, _: Asked) -> Instant {
+    fn until(&self, _: Traffic) -> Instant {
         Instant::default()
     }
 
@@ -111,11 +111,11 @@ pub trait ChallengeState<A: Address> {
 
     /// Records the end of the challenge.
     #[inline(always)]
-    fn set_until(&self, _: Asked, _until: Instant) {}
+    fn set_until(&self, _: Traffic, _until: Instant) {}
 
     /// Records the beginning of the challenge.
     #[inline(always)]
-    fn set_since(&self, _: Asked, _since: Instant) {}
+    fn set_since(&self, _: Traffic, _since: Instant) {}
 
     /// The expiry of the verification of a source, which may be in the past.
     #[inline(always)]

@@ -240,7 +240,7 @@ fn without_rules_no_source_is_challenged() {
 
 #[test]
 fn a_client_that_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
-    let world = querying(When::Never, When::Always);
+    let world = querying(Trigger::Never, Trigger::Always);
     assert_eq!(world.ask(53, true, START), Effect::Challenged);
     assert_eq!(world.ask(5353, true, START), Effect::Challenged);
     // Queries that cannot be answered, and packets to other ports.
@@ -279,7 +279,7 @@ fn a_client_that_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_t
 fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_until_it_is_quiet()
 {
     let over = NonZeroU32::new(3).unwrap();
-    let world = querying(When::Never, When::Over(over));
+    let world = querying(Trigger::Never, Trigger::Over(over));
     for _ in 0..3 {
         assert_eq!(world.ask(53, true, START), Effect::Unasked);
     }
@@ -289,12 +289,12 @@ fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_
     assert_eq!(world.on[1].get().since_ns, START);
     assert_eq!(world.ask(53, true, START + HOLD_NS), Effect::Unasked);
     // The challenge of connections is off.
-    assert_eq!(world.on[0].get(), On::default());
+    assert_eq!(world.on[0].get(), Period::default());
 }
 
 #[test]
 fn answers_to_queries_are_of_the_budgets_of_all_answers() {
-    let world = querying(When::Always, When::Always);
+    let world = querying(Trigger::Always, Trigger::Always);
     for _ in 0..ANSWERS_PER_SOURCE / 2 {
         assert_eq!(world.ask(53, true, START), Effect::Challenged);
         assert_eq!(world.judge(SOURCE, SYN, 7, START), Effect::Challenged);
@@ -312,7 +312,7 @@ fn answers_to_queries_are_of_the_budgets_of_all_answers() {
 #[test]
 fn while_it_is_paused_no_source_is_challenged() {
     let over = NonZeroU32::new(1).unwrap();
-    for when in [When::Always, When::Over(over)] {
+    for when in [Trigger::Always, Trigger::Over(over)] {
         let world = querying(when, when);
         let ask = |at| {
             let datagrams = [0; 2].map(|_| world.ask(53, true, at));
@@ -328,12 +328,12 @@ fn while_it_is_paused_no_source_is_challenged() {
 }
 
 /// A challenge of connections and of datagrams to ports 53 and 5353.
-fn querying(connections: When, queries: When) -> World {
+fn querying(connections: Trigger, queries: Trigger) -> World {
     querying_at([53, 5353], connections, queries)
 }
 
 /// A challenge of connections and of datagrams to these ports.
-fn querying_at([one, other]: [u16; 2], connections: When, queries: When) -> World {
+fn querying_at([one, other]: [u16; 2], connections: Trigger, queries: Trigger) -> World {
     let answers = NonZeroU32::new(1_000).unwrap();
     let rules = Rules::new(connections, Duration::from_mins(10), answers, 1).unwrap();
     let rules = rules.asking_queries(queries, [one, other, 0, 0, 0, 0, 0, 0], 1);
@@ -350,17 +350,17 @@ const TAKEN: u32 = 77;
 struct World {
     rules: Option<Rules>,
     words: [Word; 3],
-    own: RefCell<OfCpu>,
+    own: RefCell<LocalState>,
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
-    on: [Cell<On>; 2],
+    on: [Cell<Period>; 2],
     paused: Cell<Instant>,
     verified: RefCell<BTreeMap<[u8; 16], Verified>>,
 }
 
 impl World {
     fn new(over: Option<u32>, answers: u32) -> Self {
-        let when = over.map_or(When::Always, |over| {
-            When::Over(NonZeroU32::new(over).unwrap())
+        let when = over.map_or(Trigger::Always, |over| {
+            Trigger::Over(NonZeroU32::new(over).unwrap())
         });
         let rules = Rules::new(
             when,
@@ -386,13 +386,13 @@ impl World {
         }
     }
 
-    /// Whether the packet is [spared](is_spared), by the settings of the rules.
-    fn is_spared(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> bool {
+    /// Whether the packet is [not challenged](is_unchallenged), by the settings of the rules.
+    fn is_unchallenged(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> bool {
         let settings = self
             .rules
             .unwrap()
             .with_challenge_flags(Settings::default());
-        is_spared(&source, || frame, &flow(frame), settings, now, self)
+        is_unchallenged(&source, || frame, &flow(frame), settings, now, self)
     }
 
     fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Effect {
@@ -496,9 +496,9 @@ impl ChallengeState<Ipv4> for World {
         next.map(|next| *share = next).is_some()
     }
 
-    fn passes(&self, asked: Asked, source: &Ipv4, now: Instant) -> bool {
+    fn passes(&self, traffic: Traffic, source: &Ipv4, now: Instant) -> bool {
         let mut own = self.own.borrow_mut();
-        own.passes(asked, || source, Generation::First, now)
+        own.passes(traffic, || source, Generation::First, now)
     }
 
     fn passes_but_to_dns(&self, now: Instant) -> bool {
@@ -506,13 +506,13 @@ impl ChallengeState<Ipv4> for World {
         own.passes_but_to_dns(Generation::First, now)
     }
 
-    fn set_counted(&self, asked: Asked, counted: Option<Counted>) {
+    fn set_counted(&self, traffic: Traffic, counted: Option<Counted>) {
         let mut own = self.own.borrow_mut();
-        own.set_counted(asked, counted, Generation::First);
+        own.set_counted(traffic, counted, Generation::First);
     }
 
-    fn set_passes_verified(&self, asked: Asked, until: Instant) {
-        self.own.borrow_mut().set_passes_verified(asked, until);
+    fn set_passes_verified(&self, traffic: Traffic, until: Instant) {
+        self.own.borrow_mut().set_passes_verified(traffic, until);
     }
 
     fn is_idle(&self, now: Instant) -> bool {
@@ -523,8 +523,8 @@ impl ChallengeState<Ipv4> for World {
         self.own.borrow_mut().set_idle_until(until);
     }
 
-    fn forget_next(&self) {
-        self.own.borrow_mut().forget_next();
+    fn invalidate_next(&self) {
+        self.own.borrow_mut().invalidate_next();
     }
 
     fn knows_verified(&self, source: &Ipv4, now: Instant) -> bool {
@@ -549,25 +549,25 @@ impl ChallengeState<Ipv4> for World {
         self.rules.as_ref().unwrap().answer_limit().take(word, now)
     }
 
-    fn until(&self, asked: Asked) -> Instant {
-        Instant::from_nanos(self.on[asked as usize].get().until_ns)
+    fn until(&self, traffic: Traffic) -> Instant {
+        Instant::from_nanos(self.on[traffic as usize].get().until_ns)
     }
 
     fn paused_until(&self) -> Instant {
         self.paused.get()
     }
 
-    fn set_until(&self, asked: Asked, until: Instant) {
-        let on = &self.on[asked as usize];
-        on.set(On {
+    fn set_until(&self, traffic: Traffic, until: Instant) {
+        let on = &self.on[traffic as usize];
+        on.set(Period {
             until_ns: until.as_nanos(),
             ..on.get()
         });
     }
 
-    fn set_since(&self, asked: Asked, since: Instant) {
-        let on = &self.on[asked as usize];
-        on.set(On {
+    fn set_since(&self, traffic: Traffic, since: Instant) {
+        let on = &self.on[traffic as usize];
+        on.set(Period {
             since_ns: since.as_nanos(),
             ..on.get()
         });

@@ -101,7 +101,7 @@ impl Outcome {
     /// Returns the more specific of two outcomes: a refusal, then a source without state, then room
     /// in all limits.
     #[inline(always)]
-    pub const fn or_more(self, other: Self) -> Self {
+    pub const fn more_specific(self, other: Self) -> Self {
         if other.0 > self.0 { other } else { self }
     }
 

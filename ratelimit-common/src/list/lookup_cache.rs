@@ -90,7 +90,8 @@ pub struct CachedDestination {
     policy: u64,
 }
 
-/// The caches of a CPU besides that [by address](crate::of_cpu::Sources), which packets ask first.
+/// The caches of a CPU besides that [by address](crate::cpu_state::Sources), which packets ask
+/// first.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Cached {

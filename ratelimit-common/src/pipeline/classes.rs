@@ -1,4 +1,4 @@
-//! Classifies the packet. A class may drop its packets or exempt them before any limit counts them.
+//! Classifies the packet. If a class drops its packets or exempts them, `limits` uses its outcome.
 
 use super::Packet;
 use crate::{Address, FamilyTables, Verdict, classify::Classified};

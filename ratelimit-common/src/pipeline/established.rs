@@ -17,7 +17,7 @@ pub(super) fn run<'a, A: Address>(
         ..
     } = packet;
     let passes = arrival.settings.has_established()
-        && established::is_asked(packet.outcome, *policy)
+        && established::may_pass(packet.outcome, *policy)
         && tables.charge_established(source, *policy, *frame, arrival);
     passes.then_some(Verdict::Pass(PassReason::Established))
 }

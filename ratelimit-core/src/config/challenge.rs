@@ -4,7 +4,7 @@
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use ratelimit_common::{
-    challenge::{Asked, PORTS_MAX, When, query::DNS_PORT},
+    challenge::{PORTS_MAX, Traffic, Trigger, query::DNS_PORT},
     new_sources::COUNT_MAX,
 };
 
@@ -34,8 +34,8 @@ pub struct Located {
 
 /// Without `[challenge.tcp]`.
 const DEFAULT: Challenge = Challenge {
-    connections: When::Never,
-    queries: When::Never,
+    connections: Trigger::Never,
+    queries: Trigger::Never,
     destinations: Vec::new(),
     connection_ports: Vec::new(),
     classes: Vec::new(),
@@ -70,14 +70,14 @@ pub(super) fn read(mut section: Section<'_>) -> At<Located> {
         });
     }
     let challenge =
-        challenge.filter(|it| it.connections != When::Never || it.queries != When::Never);
+        challenge.filter(|it| it.connections != Trigger::Never || it.queries != Trigger::Never);
     let value = Located { challenge, classes };
     At { value, spot }
 }
 
 /// Reads `[challenge.tcp]`, whose `classes` go there.
 fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<Challenge> {
-    let when = read_when(Asked::Connections, &mut section);
+    let when = read_when(Traffic::Connections, &mut section);
     let lasts = section.duration("for", &LASTS_RANGE, LASTS);
     let answers = section.integer("answers_per_second", 1..=COUNT_MAX, ANSWERS);
     let destinations = section.take("destinations");
@@ -127,8 +127,8 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     })
 }
 
-fn read_dns(mut section: Section<'_>) -> Option<(When, Vec<u16>)> {
-    let when = read_when(Asked::Queries, &mut section);
+fn read_dns(mut section: Section<'_>) -> Option<(Trigger, Vec<u16>)> {
+    let when = read_when(Traffic::Queries, &mut section);
     let ports = section.take("ports");
     let read = |value| read_ports(value, "ports = [53]");
     let ports = ports.map_or_else(|| Some(vec![DNS_PORT]), read);
@@ -171,14 +171,14 @@ fn read_few<T>(
 }
 
 /// Reads when, of a section that has to tell.
-fn read_when(asked: Asked, section: &mut Section<'_>) -> Option<When> {
-    let unit = challenge::unit(asked);
+fn read_when(traffic: Traffic, section: &mut Section<'_>) -> Option<Trigger> {
+    let unit = challenge::unit(traffic);
     let hint = format!("write when = \"over 5_000 {unit}\", \"always\" or \"never\"");
     let value = section.require("when", &hint)?;
     let text = value.text("when = \"always\"")?;
     match text {
-        "always" => return Some(When::Always),
-        "never" => return Some(When::Never),
+        "always" => return Some(Trigger::Always),
+        "never" => return Some(Trigger::Never),
         _ => {}
     }
     let rate = text.strip_prefix("over ");
@@ -192,5 +192,5 @@ fn read_when(asked: Asked, section: &mut Section<'_>) -> Option<When> {
         let hint = format!("write a number from 1 to {COUNT_MAX}, or \"always\"");
         return value.refuse(message, hint);
     };
-    Some(When::Over(over))
+    Some(Trigger::Over(over))
 }

@@ -8,7 +8,7 @@ use strum::VariantArray;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    meant,
+    number_suggestion,
     report::{At, Report, Spot},
     suggestion,
 };
@@ -434,8 +434,8 @@ impl<'a> Value<'a> {
             (DeValue::String(text), "true or false") => {
                 matches!(&**text, "true" | "false").then(|| text.to_string())
             }
-            (DeValue::String(text), "an integer") => meant::integer(text),
-            (DeValue::Float(digits), "an integer") => meant::integer(digits.as_str()),
+            (DeValue::String(text), "an integer") => number_suggestion::integer(text),
+            (DeValue::Float(digits), "an integer") => number_suggestion::integer(digits.as_str()),
             (DeValue::String(text), "a list") if is_plain(text) => Some(format!("[\"{text}\"]")),
             (DeValue::Integer(digits), "a string") => Some(format!("\"{digits}\"")),
             _ => None,

@@ -37,12 +37,12 @@ const MEMBERS_MIN: u64 = 8;
 /// The multiple of the average of the others that counts as far above it.
 const FAR_OVER: u64 = 10;
 /// A source has much of an attack from a tenth of what makes one.
-const MUCH: u64 = 10;
+const BLAME_DIVISOR: u64 = 10;
 /// Side effects of another attack are lower by this factor and not reported separately.
-const BESIDE: u64 = 8;
+const SIDE_EFFECT_RATIO: u64 = 8;
 
 /// Clients of these services send a datagram each.
-const A_DATAGRAM_EACH: [u16; 2] = [53, 123];
+const SINGLE_DATAGRAM_PORTS: [u16; 2] = [53, 123];
 
 /// The members of a subnet.
 type Members = Distinct<4>;
@@ -217,7 +217,7 @@ impl Window {
         let is_of_service = if self.host.is_at(sample.target) {
             self.datagram_services.has(&service)
         } else {
-            datagram.has_socket || A_DATAGRAM_EACH.contains(&to)
+            datagram.has_socket || SINGLE_DATAGRAM_PORTS.contains(&to)
         };
         if !is_of_service {
             self.attack(Kind::UdpFlood, None, sample);
@@ -466,7 +466,7 @@ impl Window {
         if let Subject::Source(prefix) = seen.subject {
             return vec![prefix];
         }
-        let least = (u64::from(above) / MUCH).max(1);
+        let least = (u64::from(above) / BLAME_DIVISOR).max(1);
         let parts = self.parts.iter().filter(|counter| {
             let (kind, subject, _) = counter.key;
             (kind, subject) == (seen.kind, seen.subject)
@@ -544,7 +544,7 @@ fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
             others.map(|other| other.packets).sum()
         };
         let largest = others.clone().map(|other| other.packets).max().unwrap_or(0);
-        let is_beside = one.packets * BESIDE < largest;
+        let is_beside = one.packets * SIDE_EFFECT_RATIO < largest;
         match one.kind {
             Kind::UdpFlood => {
                 let rest = one.packets.saturating_sub(of(&[Kind::Reflection]));

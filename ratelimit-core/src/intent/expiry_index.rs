@@ -1,7 +1,7 @@
 //! The expiry of bans, allows, runtime limits, and further limits of attackers, in one index.
 //!
 //! An expiry is stored on the kernel's clock while the daemon runs, and on a clock of its own in
-//! the database (`timekeeper.rs`), so steps of the wall clock, suspend and reboot do not move it.
+//! the database (`ban_clock.rs`), so steps of the wall clock, suspend and reboot do not move it.
 //! Bans and allows expire in the kernel, with or without a daemon. Limits expire when the daemon
 //! ends them; a starting daemon does so before any other change to the kernel.
 

@@ -36,7 +36,7 @@ pub struct PathTemplate {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Segment {
     Fixed(String),
-    Taken,
+    Captured,
 }
 
 /// A request as a proxy describes it.
@@ -113,7 +113,7 @@ impl PathTemplate {
             match segment {
                 Segment::Fixed(text) if text != own => return None,
                 Segment::Fixed(_) => {}
-                Segment::Taken => taken.push(own.as_str()),
+                Segment::Captured => taken.push(own.as_str()),
             }
         }
         if taken.is_empty() {
@@ -179,7 +179,7 @@ impl FromStr for PathTemplate {
             return refuse(format!("the path `{text}` cannot have `{odd}` there"));
         }
         let segments = parts.into_iter().map(|part| match part {
-            "{}" => Segment::Taken,
+            "{}" => Segment::Captured,
             text => Segment::Fixed(decode(text)),
         });
         Ok(Self {
@@ -194,7 +194,7 @@ impl fmt::Display for PathTemplate {
         for segment in &self.segments {
             match segment {
                 Segment::Fixed(text) => write!(formatter, "/{text}")?,
-                Segment::Taken => formatter.write_str("/{}")?,
+                Segment::Captured => formatter.write_str("/{}")?,
             }
         }
         match (self.has_rest, self.segments.is_empty()) {
@@ -212,12 +212,12 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Asked {
+    struct TestRequest {
         headers: BTreeMap<&'static str, &'static str>,
         target: &'static str,
     }
 
-    impl Request for Asked {
+    impl Request for TestRequest {
         fn header(&self, name: &str) -> Option<Cow<'_, str>> {
             self.headers.get(name).map(|it| (*it).into())
         }
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    fn key(parts: &[Part], asked: &Asked) -> Option<String> {
+    fn key(parts: &[Part], asked: &TestRequest) -> Option<String> {
         super::key(parts, asked, &SourceConfig::default())
     }
 
@@ -256,9 +256,9 @@ mod tests {
             ("/", "/", Some("/")),
         ] {
             let template: PathTemplate = template.parse().unwrap();
-            let asked = Asked {
+            let asked = TestRequest {
                 target,
-                ..Asked::default()
+                ..TestRequest::default()
             };
             let taken = key(&[Part::Path(template.clone())], &asked);
             assert_eq!(taken.as_deref(), expected, "{template} {target}");
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_request_without_the_header_or_cookie_counts_for_its_client() {
         let parts = [Part::Header("x-user".to_owned())];
-        let mut asked = Asked::default();
+        let mut asked = TestRequest::default();
         let by_client = Some("client 192.0.2.1".to_owned());
         assert_eq!(key(&parts, &asked), by_client);
         asked.headers.insert("x-user", "");
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_client_counts_as_the_source_that_packets_count_for() {
-        let mut asked = Asked::default();
+        let mut asked = TestRequest::default();
         for (client, expected) in [
             ("::ffff:198.51.100.7", "client 198.51.100.7"),
             ("2001:db8:1::1", "client 2001:db8:1::/64"),

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use ratelimit_common::{
     Instant,
-    challenge::{Key, On, Rules, Shared},
+    challenge::{Key, Period, Rules, Shared},
     node::Share,
 };
 
@@ -17,7 +17,7 @@ pub struct MemoryChallenge {
     pub(super) key: Key,
     words: [Cell<u64>; 3],
     shares: [Cell<Share>; 3],
-    pub(super) on: [Cell<On>; 2],
+    pub(super) on: [Cell<Period>; 2],
 }
 
 impl MemoryChallenge {

@@ -51,7 +51,7 @@ pub use self::{
     tcp_connections::NoteConnections,
 };
 pub use super::controller::{
-    command::{Asked, Command},
+    command::{Command, ReadOnly},
     tick::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
 };
 

@@ -21,7 +21,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use self::file::ListFile;
-use crate::{clock, control::time::lifetime::Ends, protected::Protected};
+use crate::{clock, control::time::expiry::Ends, protected::Protected};
 
 /// The author of entries from a file.
 const CONFIGURATION: &str = "config";

@@ -557,18 +557,18 @@ impl State {
         self.protection.report(&self.compiled.rules);
     }
 
-    /// Removes adopted bans from the program's own map, and marks the sources that are `spared`.
+    /// Removes adopted bans from the program's own map, and marks the sources that are `exempt`.
     pub(super) fn forget_policy_bans(
         &mut self,
         bans: &[(IpAddr, PolicyBan)],
-        spared: &[IpAddr],
+        exempt: &[IpAddr],
     ) -> datapath::Result<()> {
         if bans.is_empty() {
             return Ok(());
         }
         let tables = &mut self.enforcer.datapath_mut().policy_bans;
         tables.forget(bans)?;
-        tables.spare(spared)
+        tables.exempt(exempt)
     }
 
     fn forget_removed(&mut self, edits: &[Edit]) {

@@ -1,4 +1,4 @@
 //! Expiry times and the clocks that they refer to.
 
-pub mod lifetime;
-pub mod timekeeper;
+pub mod ban_clock;
+pub mod expiry;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ratelimit_common::{
     Instant,
     challenge::{self, Verified},
+    cpu_state::CpuState,
     layout::ends,
-    of_cpu::OfCpu,
 };
 
 use super::{
@@ -16,8 +16,8 @@ use super::{
 
 /// The state of the challenge.
 pub struct ChallengeTables {
-    taken: Array<challenge::Taken>,
-    of_cpus: PerCpuArray<OfCpu>,
+    taken: Array<challenge::SharedState>,
+    cpu_states: PerCpuArray<CpuState>,
     ends: Array<u64>,
     verified: BySource<u64>,
 }
@@ -26,14 +26,14 @@ impl ChallengeTables {
     pub(super) fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
             taken: maps.array("CHALLENGE_TAKEN")?,
-            of_cpus: maps.per_cpu_array("OF_CPU")?,
+            cpu_states: maps.per_cpu_array("OF_CPU")?,
             ends: maps.array("ENDS")?,
             verified: maps.by_source(["VERIFIED_V4", "VERIFIED_V6"])?,
         })
     }
 
     /// Returns when the challenge is on, and the used part of the budgets that all CPUs share.
-    pub fn taken(&self) -> Result<challenge::Taken> {
+    pub fn taken(&self) -> Result<challenge::SharedState> {
         self.taken.get(0)
     }
 
@@ -49,8 +49,8 @@ impl ChallengeTables {
 
     /// Returns how many SYNs and queries were not challenged because the budget was spent.
     pub fn unanswered(&self) -> Result<u64> {
-        let of_cpus = self.of_cpus.get(0)?;
-        Ok(of_cpus.iter().map(|own| own.challenge.unanswered).sum())
+        let cpu_states = self.cpu_states.get(0)?;
+        Ok(cpu_states.iter().map(|own| own.challenge.unanswered).sum())
     }
 
     /// Returns the verification of a source, which may have expired.

@@ -8,7 +8,7 @@ use ratelimit_common::{
     challenge,
     generation::ByGeneration,
     layout::{POLICIES_MAX, ends},
-    new_sources::{Budget, Taken},
+    new_sources::{Budget, UsedBudgets},
     parse::Tunnels,
 };
 use ratelimit_core::{class_tables::ClassTables, compile::Switched};
@@ -27,7 +27,7 @@ pub struct PolicyTables {
     classes: Array<ClassSet>,
     aggregates: Array<ByGeneration<Aggregates>>,
     new_sources: Array<ByGeneration<Budget>>,
-    new_sources_taken: Array<Taken>,
+    new_sources_taken: Array<UsedBudgets>,
     tunnels: Array<ByGeneration<Tunnels>>,
     challenge: Array<ByGeneration<challenge::Rules>>,
 }
@@ -135,7 +135,7 @@ impl PolicyTables {
     }
 
     /// Returns the used part of the budget for new sources.
-    pub fn new_sources_taken(&self) -> Result<Taken> {
+    pub fn new_sources_taken(&self) -> Result<UsedBudgets> {
         self.new_sources_taken.get(0)
     }
 

@@ -64,10 +64,10 @@ impl PolicyBanTables {
 
     /// Returns a policy's ban of a source that was not adopted yet.
     pub fn get(&self, source: IpAddr) -> Result<Option<PolicyBan>> {
-        Ok(self.bans.get(source)?.filter(|ban| !ban.is_spared()))
+        Ok(self.bans.get(source)?.filter(|ban| !ban.is_exempt()))
     }
 
-    /// Returns all bans that were not adopted yet, and the marks of spared sources.
+    /// Returns all bans that were not adopted yet, and the marks of exempt sources.
     pub fn all(&self) -> Result<Vec<(IpAddr, PolicyBan)>> {
         let mut all = Vec::new();
         self.bans.for_each(|source, ban| all.push((source, ban)))?;
@@ -93,11 +93,11 @@ impl PolicyBanTables {
     }
 
     /// Marks sources that the program is not to ban.
-    pub fn spare(&mut self, sources: &[IpAddr]) -> Result<()> {
+    pub fn exempt(&mut self, sources: &[IpAddr]) -> Result<()> {
         for source in sources {
             match *source {
-                IpAddr::V4(address) => self.bans.v4.insert(address.into(), PolicyBan::SPARED)?,
-                IpAddr::V6(address) => self.bans.v6.insert(address.into(), PolicyBan::SPARED)?,
+                IpAddr::V4(address) => self.bans.v4.insert(address.into(), PolicyBan::EXEMPT)?,
+                IpAddr::V6(address) => self.bans.v6.insert(address.into(), PolicyBan::EXEMPT)?,
             }
         }
         Ok(())
@@ -125,7 +125,7 @@ fn forget<A: IpAddress + Pod>(
 ) -> Result<()> {
     match bans.take(source)? {
         // Unless the program has made another one since.
-        Some(found) if found.follows(taken) && !found.is_spared() => bans.insert(source, found),
+        Some(found) if found.follows(taken) && !found.is_exempt() => bans.insert(source, found),
         _ => Ok(()),
     }
 }
@@ -134,7 +134,7 @@ fn forget<A: IpAddress + Pod>(
 fn filter<A: IpAddress + Pod>(bans: &HashMap<A, PolicyBan>) -> Result<Filter> {
     let mut filter = Filter::CLEAR;
     bans.for_each(|source, ban| {
-        if !ban.is_spared() {
+        if !ban.is_exempt() {
             filter.insert(source.filter_bit());
         }
     })?;

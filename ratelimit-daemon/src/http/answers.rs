@@ -21,7 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::control::{
     Controller, Handle, Unanswered,
-    commands::{Asked, Command, LookAtLinks},
+    commands::{Command, LookAtLinks, ReadOnly},
 };
 
 /// The most that is taken from an error in other words.
@@ -75,7 +75,7 @@ pub async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Result<Response, Failure> {
-    change(controller, Asked(question)).await
+    change(controller, ReadOnly(question)).await
 }
 
 /// Has the controller carry out a command, and turns its answer into JSON.

@@ -22,10 +22,10 @@ const OF_ADDRESS: usize = 32;
 
 /// The connections of a listener.
 #[derive(Clone, Debug, Default)]
-pub struct Seats(Arc<Mutex<Vec<Taken>>>);
+pub struct Seats(Arc<Mutex<Vec<Occupied>>>);
 
 #[derive(Clone, Debug)]
-struct Taken {
+struct Occupied {
     by: Client,
     presence: Presence,
 }
@@ -89,7 +89,7 @@ impl Seats {
         make_room(&all, own, |it| it.by == by)?;
         make_room(&all, room, |it| counts(it.by))?;
         let presence = Presence::new();
-        let taken = Taken {
+        let taken = Occupied {
             by,
             presence: presence.clone(),
         };
@@ -103,7 +103,7 @@ impl Seats {
 
 /// Makes room for one more of the connections that `counts` selects, of which `room` are permitted.
 /// `None` if that is impossible.
-fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Option<()> {
+fn make_room(all: &[Occupied], room: usize, counts: impl Fn(&Occupied) -> bool) -> Option<()> {
     let those = || {
         all.iter()
             .filter(|it| counts(it) && !it.presence.is_leaving())

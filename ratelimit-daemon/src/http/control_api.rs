@@ -374,9 +374,9 @@ fn gets<T: Serialize + Send + 'static>(
 }
 
 /// The command that a body asks for, and who asks.
-type Asked<Q, C> = fn(Q, Arc<str>) -> C;
+type CommandOf<Q, C> = fn(Q, Arc<str>) -> C;
 
-fn posts<Q, C, T>(command: Asked<Q, C>) -> MethodRouter<Handle>
+fn posts<Q, C, T>(command: CommandOf<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
@@ -387,7 +387,7 @@ where
     })
 }
 
-fn deletes<Q, C, T>(command: Asked<Q, C>) -> MethodRouter<Handle>
+fn deletes<Q, C, T>(command: CommandOf<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
@@ -398,7 +398,12 @@ where
     })
 }
 
-async fn run<Q, C, T>(controller: Handle, peer: Peer, request: Q, command: Asked<Q, C>) -> Answer
+async fn run<Q, C, T>(
+    controller: Handle,
+    peer: Peer,
+    request: Q,
+    command: CommandOf<Q, C>,
+) -> Answer
 where
     Q: Send + 'static,
     C: Command<Answer = Result<T, Refused>>,

@@ -130,14 +130,14 @@ impl Presence {
     }
 
     /// A request begins.
-    pub fn begin<B: HttpBody>(&self, request: Request<B>) -> (UnderWay, Request<Asked<B>>) {
+    pub fn begin<B: HttpBody>(&self, request: Request<B>) -> (UnderWay, Request<TrackedBody<B>>) {
         let is_whole = request.body().is_end_stream();
         self.enter(if is_whole {
             Phase::Working
         } else {
             Phase::Asking
         });
-        let request = request.map(|body| Asked {
+        let request = request.map(|body| TrackedBody {
             body: Box::pin(body),
             presence: self.clone(),
         });
@@ -196,12 +196,12 @@ impl Drop for UnderWay {
 }
 
 /// The body of a request, with a note of its end.
-pub struct Asked<B> {
+pub struct TrackedBody<B> {
     body: Pin<Box<B>>,
     presence: Presence,
 }
 
-impl<B: HttpBody> HttpBody for Asked<B> {
+impl<B: HttpBody> HttpBody for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -87,14 +87,14 @@ subprograms! {
     }
 
     fn answer_question(context: *mut Context) -> u32 {
-        let Some(of_cpu) = first(&OF_CPU) else {
+        let Some(cpu_state) = first(&OF_CPU) else {
             return XDP_DROP;
         };
         let settings = settings();
         // SAFETY: a live map value of this CPU; no other reference to it exists.
-        let now = unsafe { clock::now(settings, of_cpu) };
+        let now = unsafe { clock::now(settings, cpu_state) };
         // SAFETY: it was found in the map.
-        let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
+        let state = unsafe { MapChallenge::new(settings, context, cpu_state) };
         let bounds = frame::bounds(context);
         let frame = frame::whole(context);
         // SAFETY: the bounds of the packet; no reference to it exists while it is written.

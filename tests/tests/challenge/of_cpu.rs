@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
     DropReason, Instant, Ipv4, Settings, Unit, Verdict,
-    challenge::{Rules, Verified, When},
+    challenge::{Rules, Trigger, Verified},
     generation::Generation,
 };
 use ratelimit_tests::{
@@ -41,7 +41,7 @@ fn a_query_of_such_a_source_is_challenged_again_within_a_second_whichever_ports_
     require_root!();
     for other in [0, 5353] {
         let ports = [53, other, 0, 0, 0, 0, 0, 0];
-        let rules = rules(When::Never).asking_queries(When::Always, ports, 1);
+        let rules = rules(Trigger::Never).asking_queries(Trigger::Always, ports, 1);
         let mut program = challenging(&rules.unwrap());
         let query = Frame::ethernet().ipv4(SOURCE).datagram(53, QUERY).build();
         let judge =
@@ -60,12 +60,12 @@ fn a_query_of_such_a_source_is_challenged_again_within_a_second_whichever_ports_
 #[test]
 fn what_was_drawn_by_other_rules_is_not_passed() {
     require_root!();
-    let many = When::Over(NonZeroU32::new(100_000).unwrap());
+    let many = Trigger::Over(NonZeroU32::new(100_000).unwrap());
     let mut program = challenging(&rules(many));
     for _ in 0..3 {
         assert_eq!(judge(&mut program, 0), CONFORMING);
     }
-    program.set_challenge(rules(When::Always)).unwrap();
+    program.set_challenge(rules(Trigger::Always)).unwrap();
     let settings = SETTINGS.in_generation(Generation::Second);
     program.set_settings(settings).unwrap();
     assert_eq!(judge(&mut program, 0), CHALLENGED);
@@ -74,8 +74,8 @@ fn what_was_drawn_by_other_rules_is_not_passed() {
 #[test]
 fn a_cpu_that_knew_that_no_source_is_challenged_does_so_from_the_first_query_over_the_rate_on() {
     require_root!();
-    let three = When::Over(NonZeroU32::new(3).unwrap());
-    let rules = rules(When::Never).asking_queries(three, [53, 0, 0, 0, 0, 0, 0, 0], 1);
+    let three = Trigger::Over(NonZeroU32::new(3).unwrap());
+    let rules = rules(Trigger::Never).asking_queries(three, [53, 0, 0, 0, 0, 0, 0, 0], 1);
     for interruptible in [false, true] {
         let constants = Constants {
             interruptible,
@@ -98,7 +98,7 @@ fn where_packets_interrupt_each_other_nothing_is_known_besides_the_table() {
         interruptible: true,
         ..Constants::default()
     };
-    let mut program = with_constants(&interruptible, &rules(When::Always));
+    let mut program = with_constants(&interruptible, &rules(Trigger::Always));
     assert_eq!(judge(&mut program, 0), CHALLENGED);
     for _ in 0..3 {
         verify(&mut program, Some(600 * SECOND));
@@ -106,7 +106,7 @@ fn where_packets_interrupt_each_other_nothing_is_known_besides_the_table() {
         verify(&mut program, None);
         assert_eq!(judge(&mut program, 0), CHALLENGED);
     }
-    let two = When::Over(NonZeroU32::new(2).unwrap());
+    let two = Trigger::Over(NonZeroU32::new(2).unwrap());
     let mut program = with_constants(&interruptible, &rules(two));
     let verdicts = [0; 3].map(|_| judge(&mut program, 0));
     assert_eq!(verdicts, [CONFORMING, CONFORMING, CHALLENGED]);
@@ -116,10 +116,10 @@ const SETTINGS: Settings = Settings::new(0, false).with_challenge(true);
 const PORT: u16 = 80;
 
 fn program() -> Pooled {
-    challenging(&rules(When::Always))
+    challenging(&rules(Trigger::Always))
 }
 
-fn rules(when: When) -> Rules {
+fn rules(when: Trigger) -> Rules {
     let answers = NonZeroU32::new(1_000).unwrap();
     Rules::new(when, Duration::from_mins(10), answers, 1).unwrap()
 }

@@ -5,7 +5,7 @@ use std::{cell::Cell, num::NonZeroU32, time::Duration};
 use ratelimit_common as common;
 use ratelimit_common::{
     BanBudget, BanBudgets, BanRule, ClassSet, DropReason, Policy, Settings, Unit, Verdict,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
 };
 use ratelimit_tests::{Frame, require_root, scene::limit, service::Service, wait_until};
 
@@ -180,7 +180,7 @@ fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_
     let rules = |connections| {
         let lasts = Duration::from_mins(10);
         let rules = Rules::new(connections, lasts, NonZeroU32::MIN, 1).unwrap();
-        let rules = rules.asking_queries(When::Always, [53, 0, 0, 0, 0, 0, 0, 0], 1);
+        let rules = rules.asking_queries(Trigger::Always, [53, 0, 0, 0, 0, 0, 0, 0], 1);
         rules.unwrap()
     };
     let second = Duration::from_secs(1);
@@ -201,17 +201,17 @@ fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_
     let datagram = |number, near, port| forged::frame(number, near).udp(port).build_to(near);
     for near in NEAR {
         for (challenge, frame, expected) in [
-            (rules(When::Always), forged(1, near), limited),
-            (rules(When::Never), forged(2, near), banned),
-            (rules(When::Always), datagram(3, near, 53), limited),
-            (rules(When::Always), datagram(4, near, 54), banned),
+            (rules(Trigger::Always), forged(1, near), limited),
+            (rules(Trigger::Never), forged(2, near), banned),
+            (rules(Trigger::Always), datagram(3, near, 53), limited),
+            (rules(Trigger::Always), datagram(4, near, 54), banned),
             (
-                rules(When::Never).of_classes(ClassSet::NONE, false),
+                rules(Trigger::Never).of_classes(ClassSet::NONE, false),
                 forged(5, near),
                 banned,
             ),
             (
-                rules(When::Always).of_classes(ClassSet::NONE, false),
+                rules(Trigger::Always).of_classes(ClassSet::NONE, false),
                 forged(6, near),
                 banned,
             ),

@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, time::Duration};
 use ratelimit_common as common;
 use ratelimit_common::{
     PassReason, Settings, Verdict,
-    challenge::{Rules, When},
+    challenge::{Rules, Trigger},
     layout::VERIFIED_MAX,
     parse::LinkLayer,
 };
@@ -234,7 +234,7 @@ fn challenging() -> Program {
     let answers = NonZeroU32::new(1 << 20).unwrap();
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
-        challenge: Rules::new(When::Always, Duration::from_mins(10), answers, 2).unwrap(),
+        challenge: Rules::new(Trigger::Always, Duration::from_mins(10), answers, 2).unwrap(),
         ..Scene::limited(&[])
     };
     scene.set_up(&mut program).unwrap();

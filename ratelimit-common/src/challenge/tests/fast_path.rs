@@ -18,7 +18,7 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
     };
     let passes = |after_ns| {
         let now = Instant::from_nanos(START + after_ns);
-        world.passes(Asked::Connections, &SOURCE, now)
+        world.passes(Traffic::Connections, &SOURCE, now)
     };
     let other = Ipv4::new([192, 0, 2, 2]);
     let answers = [0; 4].map(|_| world.judge(other, SYN, 7, START));
@@ -34,14 +34,14 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
 #[test]
 fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more() {
     let over = NonZeroU32::new(3).unwrap();
-    let world = querying_at([53, 0], When::Never, When::Over(over));
+    let world = querying_at([53, 0], Trigger::Never, Trigger::Over(over));
     let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
     let frame = Cursor::new(&packet);
     let judge = |at_ns| {
         let now = Instant::from_nanos(at_ns);
-        world.is_spared(SOURCE, frame, now)
+        world.is_unchallenged(SOURCE, frame, now)
     };
-    let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
+    let passes = |at_ns| world.passes(Traffic::Queries, &SOURCE, Instant::from_nanos(at_ns));
     let answers = [0; 4].map(|_| world.ask(53, true, START));
     assert_eq!(answers[2..], [Effect::Unasked, Effect::Challenged]);
     world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
@@ -56,11 +56,11 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
 
 #[test]
 fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
-    let [many, few] = [1_000, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let [many, few] = [1_000, 3].map(|over| Trigger::Over(NonZeroU32::new(over).unwrap()));
     let world = querying_at([53, 0], many, few);
     let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || world.is_spared(SOURCE, frame, now);
+    let quick = || world.is_unchallenged(SOURCE, frame, now);
     assert!(!quick());
     assert_eq!(world.judge_at_length(SOURCE, frame, now), Effect::Unasked);
     assert!(quick());
@@ -75,12 +75,12 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
 
 #[test]
 fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
-    let [few, many] = [1, 300].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let [few, many] = [1, 300].map(|over| Trigger::Over(NonZeroU32::new(over).unwrap()));
     let world = querying_at([53, 0], few, many);
     let world = world.by(|rules| rules.preferring_verified(true));
     let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || world.is_spared(SOURCE, frame, now);
+    let quick = || world.is_unchallenged(SOURCE, frame, now);
     assert!(!quick());
     assert_eq!(world.ask(53, true, START), Effect::Unasked);
     assert!(quick());
@@ -94,17 +94,17 @@ fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
 
 #[test]
 fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects_to_those() {
-    let [many, few] = [12_800, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let [many, few] = [12_800, 3].map(|over| Trigger::Over(NonZeroU32::new(over).unwrap()));
     let world = querying_at([53, 0], many, few);
     let now = Instant::from_nanos(START);
     let judge = |source, port| {
         let packet = packet(source, 6, &tcp_to(port, SYN, 7));
         let frame = Cursor::new(&packet);
-        let is_spared = world.is_spared(source, frame, now);
-        if !is_spared {
+        let is_unchallenged = world.is_unchallenged(source, frame, now);
+        if !is_unchallenged {
             world.judge_at_length(source, frame, now);
         }
-        is_spared
+        is_unchallenged
     };
     let answers = [0; 4].map(|_| world.ask(53, true, START));
     assert_eq!(answers[3], Effect::Challenged);
@@ -125,17 +125,17 @@ fn a_cpu_that_knows_that_no_source_is_challenged_looks_again_after_a_millisecond
     let frame = Cursor::new(&packet);
     let judge = |after_ns| {
         let now = Instant::from_nanos(START + after_ns);
-        let is_spared = world.is_spared(SOURCE, frame, now);
-        if !is_spared {
+        let is_unchallenged = world.is_unchallenged(SOURCE, frame, now);
+        if !is_unchallenged {
             world.judge_at_length(SOURCE, frame, now);
         }
-        is_spared
+        is_unchallenged
     };
     assert!(!judge(0), "nobody has looked");
     assert!(judge(0));
     // Another CPU turns the challenge on.
     let ends = Instant::from_nanos(START + SECOND);
-    world.set_until(Asked::Connections, ends);
+    world.set_until(Traffic::Connections, ends);
     assert!(judge(MILLISECOND - 1));
     assert!(!judge(MILLISECOND));
     // A source known as verified is not looked up.
@@ -151,13 +151,13 @@ fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
     let judge = |flags| {
         let packet = packet(SOURCE, 6, &tcp(flags, TAKEN));
         let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-        if world.is_spared(SOURCE, frame, now) {
+        if world.is_unchallenged(SOURCE, frame, now) {
             return Effect::Unasked;
         }
         world.judge_at_length(SOURCE, frame, now)
     };
     assert_eq!(judge(ACK), Effect::Unasked);
-    world.set_until(Asked::Connections, Instant::from_nanos(START + SECOND));
+    world.set_until(Traffic::Connections, Instant::from_nanos(START + SECOND));
     assert_eq!(judge(ACK), Effect::Unasked, "it does not know");
     assert_eq!(judge(SYN), Effect::Challenged);
     assert_eq!(judge(ACK), Effect::Verified);
@@ -165,13 +165,17 @@ fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
 
 #[test]
 fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() {
-    let world = querying_at([53, 0], When::Always, When::Always);
+    let world = querying_at([53, 0], Trigger::Always, Trigger::Always);
     let now = Instant::from_nanos(START);
     for flags in 0..=u8::MAX {
         let packet = packet(SOURCE, 6, &tcp(flags, 7));
         let frame = Cursor::new(&packet);
         let is_asked = flags & (SYN | ACK | RST | FIN) == SYN || flags & RST != 0;
-        assert_eq!(!world.is_spared(SOURCE, frame, now), is_asked, "{flags:#x}");
+        assert_eq!(
+            !world.is_unchallenged(SOURCE, frame, now),
+            is_asked,
+            "{flags:#x}"
+        );
     }
 }
 
@@ -182,9 +186,9 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
         let targets = Targets::default().with(to, Ipv4::new([255; 4])).unwrap();
         targets.at_ports([port, 0, 0, 0, 0, 0, 0, 0])
     });
-    let of = |ports, queries| querying_at(ports, When::Always, queries).rules.unwrap();
-    let connections = of([53, 5353], When::Never);
-    let [dns, all] = [[53, 0], [53, 5353]].map(|ports| of(ports, When::Always));
+    let of = |ports, queries| querying_at(ports, Trigger::Always, queries).rules.unwrap();
+    let connections = of([53, 5353], Trigger::Never);
+    let [dns, all] = [[53, 0], [53, 5353]].map(|ports| of(ports, Trigger::Always));
     let at_port = none.at_ports([443, 0, 0, 0, 0, 0, 0, 0]);
     for (rules, expected) in [
         (connections, ["acknowledgements", "all but tcp"].as_slice()),
@@ -203,7 +207,7 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
         ),
         (all, &["acknowledgements"]),
         (
-            querying_at([53, 0], When::Never, When::Always)
+            querying_at([53, 0], Trigger::Never, Trigger::Always)
                 .rules
                 .unwrap()
                 .of_targets(none),
@@ -218,8 +222,11 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
         let told = [
             (settings.has_challenge_targets(), "targets"),
             (settings.spares_acknowledgements(), "acknowledgements"),
-            (settings.spares_all_but_tcp(), "all but tcp"),
-            (settings.spares_all_but_tcp_and_dns(), "all but tcp and dns"),
+            (settings.challenges_only_tcp(), "all but tcp"),
+            (
+                settings.challenges_only_tcp_and_dns(),
+                "all but tcp and dns",
+            ),
             (settings.prefers_verified(), "prefers"),
         ];
         let told = told.into_iter().filter(|(is_told, _)| *is_told);
@@ -235,8 +242,8 @@ proptest! {
     #[test]
     fn a_packet_is_judged_quickly_as_it_would_be_at_length(
         when in prop::array::uniform2(prop_oneof![
-            Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(
-                |over| When::Over(NonZeroU32::new(over).unwrap())
+            Just(Trigger::Never), Just(Trigger::Always), prop_oneof![1u32..9, 300u32..400].prop_map(
+                |over| Trigger::Over(NonZeroU32::new(over).unwrap())
             ),
         ]),
         other_port in prop_oneof![Just(0), Just(5353)],
@@ -277,7 +284,7 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let answer = if quick.is_spared(source, frame, now) {
+            let answer = if quick.is_unchallenged(source, frame, now) {
                 Effect::Unasked
             } else {
                 quick.judge_at_length(source, frame, now)

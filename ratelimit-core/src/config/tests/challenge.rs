@@ -1,6 +1,6 @@
 use std::{num::NonZeroU32, time::Duration};
 
-use ratelimit_common::{Cursor, DropReason, Instant, Verdict, challenge::When};
+use ratelimit_common::{Cursor, DropReason, Instant, Verdict, challenge::Trigger};
 
 use super::*;
 use crate::{api::PacketRequest, class::Catalogue, compile::Compiled};
@@ -25,7 +25,7 @@ fn sources_are_challenged_where_it_is_written() {
     let over = challenge("when = \"over 16777215 syn/s\"\nfor = \"24h\"").unwrap();
     assert_eq!(
         over.connections,
-        When::Over(NonZeroU32::new(16_777_215).unwrap())
+        Trigger::Over(NonZeroU32::new(16_777_215).unwrap())
     );
     assert_eq!(over.lasts, Duration::from_hours(24));
 }
@@ -167,5 +167,5 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
     let never = "[challenge.dns]\nwhen = \"never\"";
     assert_eq!(challenge(never), None);
     let tcp = challenge(&format!("[challenge.tcp]\nwhen = \"always\"\n{never}")).unwrap();
-    assert_eq!((tcp.queries, tcp.ports().count()), (When::Never, 0));
+    assert_eq!((tcp.queries, tcp.ports().count()), (Trigger::Never, 0));
 }

@@ -1,6 +1,6 @@
 //! Warnings about challenges by RST.
 
-use ratelimit_common::challenge::When;
+use ratelimit_common::challenge::Trigger;
 
 use crate::{
     challenge::Way,
@@ -33,8 +33,8 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
     };
     for (kind, rule) in &detection.value.attacks {
         let is_asked = match kind {
-            Kind::SynFlood | Kind::TcpFlags => challenge.connections != When::Never,
-            Kind::UdpFlood => challenge.queries != When::Never,
+            Kind::SynFlood | Kind::TcpFlags => challenge.connections != Trigger::Never,
+            Kind::UdpFlood => challenge.queries != Trigger::Never,
             Kind::AckFlood
             | Kind::SynAckReflection
             | Kind::RstFlood

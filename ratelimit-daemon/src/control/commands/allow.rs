@@ -14,7 +14,7 @@ use crate::control::{
     controller::Controller,
     feeds::cluster::is_of_cluster,
     reports::{cause::Cause, rows},
-    time::lifetime,
+    time::expiry,
 };
 
 /// Puts prefixes on the allow list.
@@ -27,12 +27,12 @@ impl Command for Allow {
         let Self(request, author) = self;
         let prefixes = distinct(&request.prefixes)?;
         require_narrow(&prefixes, request.force)?;
-        let until = lifetime::until("an allow", request.seconds)?;
+        let until = expiry::until("an allow", request.seconds)?;
         let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
-        changed.until = lifetime::reported(until);
+        changed.until = expiry::reported(until);
         Ok(changed)
     }
 }

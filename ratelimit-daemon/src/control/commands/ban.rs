@@ -21,7 +21,7 @@ use crate::{
         feeds::propose,
         reports::{cause::Cause, rows},
         state::State,
-        time::lifetime,
+        time::expiry,
     },
     protected::Requester,
 };
@@ -51,7 +51,7 @@ impl Command for Ban {
             let last = own.map(|(_, row)| row.until).max()?;
             (last > until.max(now)).then_some(LongerBan {
                 prefix: *prefix,
-                until: lifetime::reported(last),
+                until: expiry::reported(last),
                 kept,
             })
         });
@@ -81,7 +81,7 @@ impl Command for Ban {
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         Ok(Changed {
-            until: lifetime::reported(until),
+            until: expiry::reported(until),
             waits_for_store: controller.feeds.cluster.waits_for_store(),
             sources,
             longer,
@@ -111,7 +111,7 @@ pub(super) fn until(
             let lifetime = state.intent.config.ban_for;
             Ok(lifetime.map_or(FOREVER, clock::after))
         }
-        (seconds, _) => lifetime::until("a ban", seconds),
+        (seconds, _) => expiry::until("a ban", seconds),
     }
 }
 

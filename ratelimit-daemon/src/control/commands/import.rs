@@ -16,7 +16,7 @@ use self::importer::Importer;
 use super::Command;
 use crate::{
     clock,
-    control::{controller::Controller, reports::cause::Cause, time::lifetime},
+    control::{controller::Controller, reports::cause::Cause, time::expiry},
 };
 
 /// Imports a list that was read, or reports what would change.
@@ -36,9 +36,9 @@ impl Command for Import {
         let (request, reading, author) = (&*self.request, self.reading, &*self.author);
         let default = request
             .seconds
-            .map(|seconds| lifetime::duration("a ban", seconds))
+            .map(|seconds| expiry::duration("a ban", seconds))
             .transpose()?;
-        let ends = lifetime::Ends::now(default);
+        let ends = expiry::Ends::now(default);
         let mut answer = Imported {
             dry_run: request.dry_run,
             format: reading.format.to_string(),

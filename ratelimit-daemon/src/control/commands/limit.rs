@@ -18,7 +18,7 @@ use crate::control::{
     feeds::cluster::is_of_cluster,
     reports::{cause::Cause, rows},
     state::{State, fitting},
-    time::lifetime,
+    time::expiry,
 };
 
 /// Sets runtime limits for a prefix or for the default policy.
@@ -36,7 +36,7 @@ impl Command for SetLimits {
         if let Target::Destination(_) = target {
             require_totals(&request.limits)?;
         }
-        let until = lifetime::until("a limit", request.seconds)?;
+        let until = expiry::until("a limit", request.seconds)?;
         let held = InForceBefore::of(&controller.state, target);
         require_scope(&held, &request, &author)?;
         let mut row = LimitRow {
@@ -59,7 +59,7 @@ impl Command for SetLimits {
         changed.limits = Some(held.now(&controller.state, target));
         let after = controller.state.scopes(target);
         changed.starts_anew = before.start_anew_as(&after);
-        changed.until = lifetime::reported(until);
+        changed.until = expiry::reported(until);
         if changed.until.is_some() {
             let without = controller.state.scopes_without(target)?;
             changed.ends_anew = after.start_anew_as(&without);

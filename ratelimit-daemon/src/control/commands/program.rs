@@ -15,7 +15,7 @@ use crate::{
     control::{
         controller::Controller,
         reports::{cause::Cause, rows},
-        time::lifetime,
+        time::expiry,
     },
     protected::Requester,
 };
@@ -44,7 +44,7 @@ impl Command for BanByProgram {
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
-        changed.until = lifetime::reported(until);
+        changed.until = expiry::reported(until);
         changed.waits_for_store = controller.feeds.cluster.waits_for_store();
         Ok(Changed {
             sources,

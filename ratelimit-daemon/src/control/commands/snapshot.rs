@@ -13,7 +13,7 @@ use crate::{
             handle::{Handle, Unanswered},
         },
         reports::troubles::KEY_USAGE,
-        sources::snapshot::{self, Job, Taken},
+        sources::snapshot::{self, Job, Snapshot},
     },
 };
 
@@ -67,14 +67,14 @@ fn job(controller: &Controller) -> Job {
 }
 
 /// Records the result of a snapshot.
-struct NoteSnapshot(anyhow::Result<Taken>);
+struct NoteSnapshot(anyhow::Result<Snapshot>);
 
 impl Command for NoteSnapshot {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let error = match self.0 {
-            Ok(Taken {
+            Ok(Snapshot {
                 entries,
                 bytes,
                 took,
@@ -118,7 +118,7 @@ impl Command for TakeSnapshot {
         }
         // Skipped while an earlier snapshot may still be written.
         let taken = job(controller).take("last");
-        let kept = taken.and_then(Taken::keep);
+        let kept = taken.and_then(Snapshot::keep);
         NoteSnapshot(kept).run(controller);
         let saved = controller.keys.save();
         NoteKeys(saved).run(controller);

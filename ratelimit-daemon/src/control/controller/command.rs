@@ -16,9 +16,9 @@ pub trait Command: Send + 'static {
 }
 
 /// A [query](crate::control::queries), which takes its turn like a command.
-pub struct Asked<F>(pub F);
+pub struct ReadOnly<F>(pub F);
 
-impl<F, T> Command for Asked<F>
+impl<F, T> Command for ReadOnly<F>
 where
     F: FnOnce(&Controller) -> T + Send + 'static,
     T: Send + 'static,

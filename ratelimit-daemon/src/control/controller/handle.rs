@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Controller,
-    command::{Asked, Command},
+    command::{Command, ReadOnly},
 };
 use crate::{
     control::{
@@ -102,7 +102,7 @@ impl Handle {
         &self,
         question: impl FnOnce(&Controller) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
-        self.call(Asked(question)).await
+        self.call(ReadOnly(question)).await
     }
 
     /// Runs a command when its turn comes.

@@ -57,7 +57,7 @@ struct Due {
     /// All of them, for the kernel to remove.
     found: Vec<(IpAddr, PolicyBan)>,
     /// Sources that contain a protected address, for the kernel not to ban them again.
-    spared: Vec<IpAddr>,
+    exempt: Vec<IpAddr>,
     seen: (u64, u64),
 }
 
@@ -114,14 +114,14 @@ impl Feed for PolicyBans {
         };
         due.found = datapath.policy_bans.all()?;
         due.found
-            .retain(|(address, ban)| !ban.is_spared() || !contains_protected(*address));
+            .retain(|(address, ban)| !ban.is_exempt() || !contains_protected(*address));
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
-            if ban.is_spared() {
+            if ban.is_exempt() {
                 continue;
             }
             if contains_protected(*address) {
-                due.spared.push(*address);
+                due.exempt.push(*address);
             }
             if is_exempt(state, source) {
                 if self.is_first_report(source) {
@@ -166,7 +166,7 @@ impl Feed for PolicyBans {
                 *self.by_policy.entry(policy).or_default() += 1;
             }
             self.seen = Some(due.seen);
-            state.forget_policy_bans(&due.found, &due.spared)?;
+            state.forget_policy_bans(&due.found, &due.exempt)?;
             Ok(changed)
         });
         adopted.inspect_err(|refused| {

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use super::{export::Export, fill};
 use crate::{
     clock,
-    control::{reports::log_throttle::Reminder, time::lifetime::Ends},
+    control::{reports::log_throttle::Reminder, time::expiry::Ends},
     private,
 };
 

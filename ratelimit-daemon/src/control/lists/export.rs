@@ -13,7 +13,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use crate::{clock, control::time::lifetime};
+use crate::{clock, control::time::expiry};
 
 /// Entries per write.
 const PART: usize = 4096;
@@ -118,7 +118,7 @@ impl Export {
         self.lines(rows.map(|(prefix, origin, row)| Line {
             prefix: prefix.to_string().into(),
             action: Some(action),
-            until: lifetime::reported(row.until),
+            until: expiry::reported(row.until),
             reason: row.reason.as_deref().map(Cow::from),
             author: Some((&*row.author).into()),
             since: Some(row.since),
@@ -133,7 +133,7 @@ impl Export {
         self.lines(lasting.map(|entry| Line {
             prefix: entry.prefix.to_string().into(),
             action: Some(list.action),
-            until: lifetime::reported(entry.until),
+            until: expiry::reported(entry.until),
             reason: list.reasons.get(entry.reason).map(Cow::from),
             author: Some((&*list.author).into()),
             since: Some(list.since),

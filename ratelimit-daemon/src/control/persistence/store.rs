@@ -45,7 +45,7 @@ use crate::{
     clock,
     control::{
         reports::progress::Progress,
-        time::timekeeper::{Moment, Note, Reading, Timekeeper},
+        time::ban_clock::{BanClock, Moment, Note, Reading},
     },
     private,
 };
@@ -60,7 +60,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The database.
 pub struct Store {
     connection: Connection,
-    timekeeper: Timekeeper,
+    ban_clock: BanClock,
     directory: PathBuf,
     /// Device and inode of its file.
     file: [u64; 2],
@@ -91,8 +91,8 @@ pub enum Found {
 /// The daemon's clock before and after a suspend was noticed, or the length of a power-off became
 /// known.
 pub struct Moved {
-    before: Timekeeper,
-    after: Timekeeper,
+    before: BanClock,
+    after: BanClock,
 }
 
 impl Moved {
@@ -162,11 +162,11 @@ impl Store {
         // Without the clock, ends of bans have no meaning. Every change is preceded by a note of
         // it.
         ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
-        let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
+        let ban_clock = BanClock::resume(note.as_ref(), boot, Reading::now());
         connection.busy_timeout(PATIENCE)?;
         Ok(Self {
             connection,
-            timekeeper,
+            ban_clock,
             directory: path.parent().unwrap_or(path).to_owned(),
             file: moving::file_at(path)?.unwrap_or_default(),
             found: Found::Sound,
@@ -213,12 +213,12 @@ impl Store {
     /// Records the clocks. If ends are now at other points on the kernel's clock, returns how to
     /// convert them.
     pub fn keep_time(&mut self, now: Reading) -> Option<Moved> {
-        let before = self.timekeeper.clone();
-        let moved = self.timekeeper.advance(now);
+        let before = self.ban_clock.clone();
+        let moved = self.ban_clock.advance(now);
         if moved {
             self.read.take();
         }
-        if (moved || self.timekeeper.should_note(now))
+        if (moved || self.ban_clock.should_note(now))
             && let Err(error) = self.note_time(now)
         {
             let error = format!("{error:#}");
@@ -226,14 +226,14 @@ impl Store {
         }
         moved.then(|| Moved {
             before,
-            after: self.timekeeper.clone(),
+            after: self.ban_clock.clone(),
         })
     }
 
     /// Converts an instant of the kernel's clock to the daemon's clock, which continues over a
     /// reboot, in nanoseconds.
     pub fn time(&self, instant: Instant) -> i64 {
-        self.timekeeper.time(instant)
+        self.ban_clock.time(instant)
     }
 
     /// Syncs committed data to the disk soon.
@@ -242,7 +242,7 @@ impl Store {
     }
 
     fn note_time(&mut self, now: Reading) -> anyhow::Result<()> {
-        let note = self.timekeeper.note(now);
+        let note = self.ban_clock.note(now);
         self.transaction(|writer| writer.write_clock(&note))
     }
 
@@ -251,7 +251,7 @@ impl Store {
         if let Some(read) = self.read.take() {
             return Ok(read);
         }
-        let mut reader = Reader::of(&self.connection, &self.timekeeper);
+        let mut reader = Reader::of(&self.connection, &self.ban_clock);
         let mut before = Vec::new();
         let mut key = Vec::new();
         BAN.read(&self.connection, |row| {
@@ -267,7 +267,7 @@ impl Store {
 
     /// Returns the rows of these tables.
     fn edits(&self, kinds: &[Kind]) -> anyhow::Result<Vec<Edit>> {
-        let mut reader = Reader::of(&self.connection, &self.timekeeper);
+        let mut reader = Reader::of(&self.connection, &self.ban_clock);
         let mut edits = Vec::new();
         for (table, read) in kinds {
             edits.extend(table.read(&self.connection, |row| read(&mut reader, row))?);

@@ -21,7 +21,7 @@ use crate::{
         lists::export,
         reports::rows,
         state::State,
-        time::lifetime,
+        time::expiry,
     },
 };
 
@@ -49,7 +49,7 @@ fn listed(intent: &Intent, filter: &BanFilter) -> Vec<Ban> {
         let entries = entries.filter(move |entry| entry.until > now && is_within(entry.prefix));
         entries.map(move |entry| Ban {
             prefix: entry.prefix,
-            until: lifetime::reported(entry.until),
+            until: expiry::reported(entry.until),
             since: list.since,
             reason: list.reasons.get(entry.reason).map(Arc::from),
             author: Arc::clone(&list.author),

@@ -31,7 +31,7 @@ use super::{
     bans, covering, drops,
     levels::{self, Shares},
     limited, new_sources,
-    preview::{self, Asked, Way},
+    preview::{self, PacketOrClasses, Way},
 };
 use crate::{
     clock,
@@ -74,7 +74,10 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let unenforced = unenforced(links, named_interface)?;
     let now = clock::now();
     let source = state.intent.config.source.around(address);
-    let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
+    let asked = asked.map_or(
+        PacketOrClasses::Classes(ClassSet::NONE),
+        PacketOrClasses::Packet,
+    );
     let shares = Shares::at(state, &controller.feeds.cluster, now)?;
     let leased = &shares.leased;
     let interface = named_interface.or_else(|| {
@@ -113,8 +116,8 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
     let refused_by = |refusal| refused_by(state, (address, way.to), interface, refusal, levels());
     let other_classes = match asked {
-        Asked::Classes(_) => other_classes(state, leased, way, verdict, now),
-        Asked::Packet(_) => Vec::new(),
+        PacketOrClasses::Classes(_) => other_classes(state, leased, way, verdict, now),
+        PacketOrClasses::Packet(_) => Vec::new(),
     };
     let other_classes = other_classes.into_iter();
     let classes = other_classes.map(|(class, verdict, refusal)| ClassVerdict {
@@ -136,12 +139,9 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         refused_by: refused_by(refusal),
         dry_run: named.is_some_and(|(_, named)| named.policy.observe())
             || state.intent.config.observes_on(interface),
-        challenge: (verdict != Verdict::Pass(PassReason::Allowed)
-            && !verdict_is_ban(verdict)
-            && verdict.reason() != DropReason::Policy.label()
-            && state.protection.why(address).is_none())
-        .then(|| challenge::status::of_source(state, source.address(), &packet))
-        .flatten(),
+        challenge: may_be_challenged(state, address, verdict)
+            .then(|| challenge::status::of_source(state, source.address(), &packet))
+            .flatten(),
         policy: policy_name(state, named.map(|(name, _)| name), interface),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
@@ -280,7 +280,7 @@ fn other_interfaces(
     interface: Option<&str>,
     leased: &HashMap<LogKey, Policy>,
     way: Way,
-    asked: Asked,
+    asked: PacketOrClasses,
     verdict: Verdict,
     now: Instant,
 ) -> Vec<InterfaceVerdict> {
@@ -319,7 +319,7 @@ fn preview(
     state: &State,
     leased: &HashMap<LogKey, Policy>,
     way: Way,
-    asked: Asked,
+    asked: PacketOrClasses,
     now: Instant,
 ) -> (Verdict, Option<Refusal>) {
     let source = &state.intent.config.source;
@@ -351,7 +351,7 @@ fn other_classes(
         classes.insert(name.to_owned(), set);
     }
     let verdicts = classes.into_iter().map(|(class, set)| {
-        let (verdict, refusal) = preview(state, leased, way, Asked::Classes(set), now);
+        let (verdict, refusal) = preview(state, leased, way, PacketOrClasses::Classes(set), now);
         (class, verdict, refusal)
     });
     let passes = matches!(verdict, Verdict::Pass(_));
@@ -471,6 +471,13 @@ fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
         CoveringEntry::Ban(ban) => ban.until,
         CoveringEntry::Policy { runtime, .. } => runtime.as_ref()?.until,
     }
+}
+
+fn may_be_challenged(state: &State, address: IpAddr, verdict: Verdict) -> bool {
+    verdict != Verdict::Pass(PassReason::Allowed)
+        && !verdict_is_ban(verdict)
+        && verdict.reason() != DropReason::Policy.label()
+        && state.protection.why(address).is_none()
 }
 
 fn verdict_is_ban(verdict: Verdict) -> bool {

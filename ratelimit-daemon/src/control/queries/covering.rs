@@ -14,7 +14,7 @@ use ratelimit_core::{
 use super::{allows, bans, check, limits};
 use crate::{
     clock,
-    control::{reports::rows, state::State, time::lifetime},
+    control::{reports::rows, state::State, time::expiry},
 };
 
 /// Every entry that covers `address`, of packets that come by an interface: allows, bans, policies,
@@ -114,7 +114,7 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
         let entries = list.around(address.into(), now);
         entries.map(move |entry| Allow {
             prefix: entry.prefix,
-            until: lifetime::reported(entry.until),
+            until: expiry::reported(entry.until),
             since: Some(list.since),
             reason: list.reasons.get(entry.reason).map(Into::into),
             author: Some(Arc::clone(&list.author)),

@@ -58,7 +58,7 @@ pub struct Way {
 
 /// The packet in question.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked {
+pub enum PacketOrClasses {
     /// A packet of one of these classes.
     Classes(ClassSet),
     /// A packet of which some properties are known.
@@ -68,7 +68,7 @@ pub enum Asked {
 /// Returns the verdict on a packet at `now`, and what refused it.
 pub(super) fn preview(
     way: Way,
-    asked: Asked,
+    asked: PacketOrClasses,
     now: Instant,
     rules: &Rules,
     enforcer: &Enforcer,
@@ -93,7 +93,7 @@ pub(super) fn preview(
     (verdict, preview.refusal.get())
 }
 
-fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
+fn frame(address: IpAddr, asked: PacketOrClasses) -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
     let (ethertype, version, offset, upper): (u16, u8, usize, usize) = match address {
         IpAddr::V4(_) => (0x0800, 0x45, 26, 34),
@@ -102,9 +102,9 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame[14] = version;
     let next = match (address, asked) {
-        (_, Asked::Packet(packet)) => packet.protocol,
-        (IpAddr::V4(_), Asked::Classes(_)) => 0,
-        (IpAddr::V6(_), Asked::Classes(_)) => NO_NEXT_HEADER,
+        (_, PacketOrClasses::Packet(packet)) => packet.protocol,
+        (IpAddr::V4(_), PacketOrClasses::Classes(_)) => 0,
+        (IpAddr::V6(_), PacketOrClasses::Classes(_)) => NO_NEXT_HEADER,
     };
     match address {
         IpAddr::V4(address) => {
@@ -116,7 +116,7 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
             frame[offset..offset + 16].copy_from_slice(&address.octets());
         }
     }
-    if let Asked::Packet(packet) = asked {
+    if let PacketOrClasses::Packet(packet) = asked {
         let ports = [packet.source_port, packet.destination_port];
         for (index, port) in ports.into_iter().enumerate() {
             let place = upper + 2 * index;
@@ -151,7 +151,7 @@ struct Preview<'a> {
     tables: &'a SourceTables,
     source: &'a SourceConfig,
     way: Way,
-    asked: Asked,
+    asked: PacketOrClasses,
     now: Instant,
     is_excluded_from_reserve: Cell<bool>,
     refusal: Cell<Option<Refusal>>,
@@ -196,8 +196,8 @@ impl Tables for Preview<'_> {
     /// An unknown property belongs to no class that requires it.
     fn excluded(&self, property: Property, value: u32) -> ClassSet {
         let packet = match self.asked {
-            Asked::Classes(classes) => return ClassSet::EVERY.difference(classes),
-            Asked::Packet(packet) => packet,
+            PacketOrClasses::Classes(classes) => return ClassSet::EVERY.difference(classes),
+            PacketOrClasses::Packet(packet) => packet,
         };
         let tables = &self.enforcer.held().classes;
         let said = match property {
@@ -332,9 +332,9 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         1
     }
 
-    fn until(&self, asked: challenge::Asked) -> Instant {
+    fn until(&self, traffic: challenge::Traffic) -> Instant {
         let taken = self.enforcer.datapath().challenge.taken();
-        Instant::from_nanos(taken.unwrap_or_default().of(asked).until_ns)
+        Instant::from_nanos(taken.unwrap_or_default().of(traffic).until_ns)
     }
 
     fn verified(&self, source: &A) -> Option<Verified> {

@@ -9,7 +9,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use crate::{clock, control::time::lifetime};
+use crate::{clock, control::time::expiry};
 
 /// Describes a row that was set just now.
 pub fn entry(
@@ -29,7 +29,7 @@ pub fn entry(
 pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounter) -> Ban {
     Ban {
         prefix,
-        until: lifetime::reported(row.until),
+        until: expiry::reported(row.until),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),
@@ -43,7 +43,7 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounte
 pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
     Allow {
         prefix,
-        until: lifetime::reported(row.until),
+        until: expiry::reported(row.until),
         since: Some(row.since),
         reason: row.reason.clone(),
         author: Some(row.author.clone()),
@@ -55,7 +55,7 @@ pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
 /// Describes runtime limits.
 pub fn runtime(row: &EntryRow) -> RuntimeEntry {
     RuntimeEntry {
-        until: lifetime::reported(row.until),
+        until: expiry::reported(row.until),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::{
     restore::{Restored, restore},
-    take::{Job, Taken},
+    take::{Job, Snapshot},
 };
 
 /// The snapshot in a state directory.

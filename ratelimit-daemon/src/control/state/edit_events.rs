@@ -8,7 +8,7 @@ use std::{
 use crate::control::{
     persistence::unwritten::intended,
     reports::{cause::Cause, journal::Journal, rows},
-    time::lifetime,
+    time::expiry,
 };
 use ratelimit_core::{
     api::{BanChange, DETECTION, EntryCounter, What},
@@ -103,7 +103,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             target: (*target).into(),
             limits: row.limits.clone(),
             observe: row.observe,
-            until: lifetime::reported(row.entry.until),
+            until: expiry::reported(row.entry.until),
             reason: row.entry.reason.clone(),
             by: row.entry.author.clone(),
         },
@@ -117,7 +117,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             target: Target::Sources(*prefix).into(),
             limits: vec![row.limit.clone()],
             observe: false,
-            until: lifetime::reported(row.until),
+            until: expiry::reported(row.until),
             reason: None,
             by: author(row),
         },
@@ -134,7 +134,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: cause.by(),
         },
         (Edit::PassAll(Some(until)), _) => What::PassAllOn {
-            until: lifetime::reported(*until),
+            until: expiry::reported(*until),
             by: cause.by().unwrap_or_default(),
         },
         (Edit::PassAll(None), _) => What::PassAllOff { by: cause.by() },

@@ -11,7 +11,7 @@ use crate::{
     clock,
     control::{
         reports::{cause::Cause, troubles::DATABASE},
-        time::timekeeper::Reading,
+        time::ban_clock::Reading,
     },
 };
 

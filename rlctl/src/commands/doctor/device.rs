@@ -169,7 +169,7 @@ where
 }
 
 async fn xdp(handle: &mut EthtoolHandle, index: u32) -> Option<XdpFeatures> {
-    let mut message = NetlinkMessage::from(GenlMessage::from_payload(Netdev::Asked(index)));
+    let mut message = NetlinkMessage::from(GenlMessage::from_payload(Netdev::Request(index)));
     message.header.flags = NLM_F_REQUEST;
     let answer = handle.handle.request(message).await.ok()?;
     pin_mut!(answer);
@@ -180,7 +180,7 @@ fn reported(answer: NetlinkPayload<GenlMessage<Netdev>>) -> Option<XdpFeatures> 
     match answer {
         NetlinkPayload::InnerMessage(message) => match message.payload {
             Netdev::Reported(features) => features,
-            Netdev::Asked(_) => None,
+            Netdev::Request(_) => None,
         },
         _ => None,
     }
@@ -189,7 +189,7 @@ fn reported(answer: NetlinkPayload<GenlMessage<Netdev>>) -> Option<XdpFeatures> 
 /// `NETDEV_CMD_DEV_GET` of linux/netdev.h, and its answer.
 #[derive(Clone, Copy, Debug)]
 enum Netdev {
-    Asked(u32),
+    Request(u32),
     Reported(Option<XdpFeatures>),
 }
 
@@ -214,7 +214,7 @@ impl GenlFamily for Netdev {
 impl Netdev {
     fn attribute(self) -> Option<DefaultNla> {
         match self {
-            Self::Asked(index) => Some(DefaultNla::new(
+            Self::Request(index) => Some(DefaultNla::new(
                 NETDEV_A_DEV_IFINDEX,
                 index.to_ne_bytes().to_vec(),
             )),

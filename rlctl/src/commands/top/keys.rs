@@ -33,14 +33,14 @@ pub struct Choice {
     /// The source that is marked.
     pub marked: Option<Prefix>,
     /// The meaning of keys.
-    pub asked: Asked,
+    pub asked: KeyMode,
     /// Result of the last action.
     pub said: String,
 }
 
 /// The meaning of keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Asked {
+pub enum KeyMode {
     /// To move and choose.
     #[default]
     Nothing,
@@ -109,13 +109,13 @@ impl Choice {
             return Some(Action::Quit);
         }
         match self.asked {
-            Asked::Nothing => self.choose(key.code, rows),
-            Asked::Filter => {
+            KeyMode::Nothing => self.choose(key.code, rows),
+            KeyMode::Filter => {
                 self.write(key.code);
                 None
             }
-            Asked::Ban(source) => {
-                self.asked = Asked::Nothing;
+            KeyMode::Ban(source) => {
+                self.asked = KeyMode::Nothing;
                 match key.code {
                     KeyCode::Char('y') => Some(Action::Ban(source, Some(BAN_SECONDS))),
                     KeyCode::Char('f') => Some(Action::Ban(source, None)),
@@ -135,11 +135,11 @@ impl Choice {
             KeyCode::Char('q') | KeyCode::Esc => return Some(Action::Quit),
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('/') => self.asked = Asked::Filter,
+            KeyCode::Char('/') => self.asked = KeyMode::Filter,
             KeyCode::Down | KeyCode::Char('j') => self.mark(rows, 1),
             KeyCode::Up | KeyCode::Char('k') => self.mark(rows, -1),
             KeyCode::Char('b') => match self.marked {
-                Some(source) => self.asked = Asked::Ban(source),
+                Some(source) => self.asked = KeyMode::Ban(source),
                 None => "select a source first with the arrow keys".clone_into(&mut self.said),
             },
             _ => {}
@@ -149,10 +149,10 @@ impl Choice {
 
     fn write(&mut self, key: KeyCode) {
         match key {
-            KeyCode::Enter => self.asked = Asked::Nothing,
+            KeyCode::Enter => self.asked = KeyMode::Nothing,
             KeyCode::Esc => {
                 self.filter.clear();
-                self.asked = Asked::Nothing;
+                self.asked = KeyMode::Nothing;
             }
             KeyCode::Backspace => {
                 self.filter.pop();
@@ -183,11 +183,11 @@ mod tests {
         let rows = rows();
         let mut choice = Choice::default();
         assert_eq!(press(&mut choice, "b", &rows), None);
-        assert_eq!(choice.asked, Asked::Nothing);
+        assert_eq!(choice.asked, KeyMode::Nothing);
         press(&mut choice, "jj", &rows);
         let second = rows[1].source;
         assert_eq!(press(&mut choice, "b", &rows), None);
-        assert_eq!(choice.asked, Asked::Ban(second));
+        assert_eq!(choice.asked, KeyMode::Ban(second));
         let ban = Action::Ban(second, Some(BAN_SECONDS));
         assert_eq!(press(&mut choice, "y", &rows), Some(ban));
         assert_eq!(press(&mut choice, "bn", &rows), None);

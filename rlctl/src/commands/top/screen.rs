@@ -12,7 +12,7 @@ use ratelimit_core::api::{ChallengeStatus, Status};
 
 use super::{
     SOURCE_HEAD,
-    keys::{Asked, Choice},
+    keys::{Choice, KeyMode},
     rates::{Picture, Row},
 };
 use crate::{commands::stats::VerdictRate, output::printable, phrase};
@@ -208,16 +208,16 @@ fn cells<'a>(cells: impl IntoIterator<Item = ((&'a str, String), Style)>) -> Cel
 
 fn last_line(choice: &Choice) -> Line<'static> {
     match choice.asked {
-        Asked::Filter => Line::from(format!(
+        KeyMode::Filter => Line::from(format!(
             "filter: {}_   Enter apply   Esc clear",
             choice.filter
         )),
-        Asked::Ban(source) => Line::from(Span::styled(
+        KeyMode::Ban(source) => Line::from(Span::styled(
             format!("ban {source}?   y 10 minutes   f forever   any other key cancel"),
             WARNING,
         )),
-        Asked::Nothing if !choice.said.is_empty() => Line::from(choice.said.clone()),
-        Asked::Nothing => {
+        KeyMode::Nothing if !choice.said.is_empty() => Line::from(choice.said.clone()),
+        KeyMode::Nothing => {
             Line::from("q quit   s sort   / filter   p pause   arrows select   b ban")
         }
     }

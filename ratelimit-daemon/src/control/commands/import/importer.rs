@@ -20,7 +20,7 @@ use crate::{
     control::{
         lists::{fill, require_no_file, too_wide},
         state::protected_now::Protection,
-        time::lifetime::Ends,
+        time::expiry::Ends,
     },
     protected::Requester,
 };

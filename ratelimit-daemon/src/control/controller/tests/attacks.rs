@@ -2,7 +2,7 @@
 
 use ratelimit_common::{
     Evidence, Policy,
-    challenge::{self, On, Verified, When},
+    challenge::{self, Period, Trigger, Verified},
 };
 use ratelimit_core::{
     api::What,
@@ -77,7 +77,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 answer,
                 ..Rule::of(kind)
             };
-            let over = When::Over(NonZeroU32::new(1000).unwrap());
+            let over = Trigger::Over(NonZeroU32::new(1000).unwrap());
             let mut lab = Lab::new(Config {
                 attacks: [(kind, rule)].into(),
                 challenge: Some(verified::challenge(over, over, &[53])),
@@ -89,8 +89,8 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             };
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             // The challenge of the other kind does not affect these sources.
-            let mut taken = challenge::Taken::default();
-            taken.on[usize::from(kind == Kind::UdpFlood)].until_ns = later.as_nanos();
+            let mut taken = challenge::SharedState::default();
+            taken.periods[usize::from(kind == Kind::UdpFlood)].until_ns = later.as_nanos();
             set(&lab.memory, "CHALLENGE_TAKEN", 0, taken);
             let verified = Verified::here(later);
             for (source, verified) in [
@@ -109,7 +109,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
             // While the challenge is off, no source can be verified.
-            taken.on = [On::default(); 2];
+            taken.periods = [Period::default(); 2];
             set(&lab.memory, "CHALLENGE_TAKEN", 0, taken);
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");

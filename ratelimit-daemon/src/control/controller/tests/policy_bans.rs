@@ -170,11 +170,11 @@ fn a_source_that_this_host_needs_is_not_bans() {
     lab.ban_now();
     assert_eq!(lab.bans(), []);
     // The program does not ban it again, also after another look.
-    let spared = [(SOURCE.parse().unwrap(), PolicyBan::SPARED)];
-    assert_eq!(lab.found(), spared);
+    let exempt = [(SOURCE.parse().unwrap(), PolicyBan::EXEMPT)];
+    assert_eq!(lab.found(), exempt);
     lab.check(SOURCE, "pass", "conforming", None, "default");
     lab.restart();
-    assert_eq!((lab.bans(), &lab.found()[..]), (vec![], &spared[..]));
+    assert_eq!((lab.bans(), &lab.found()[..]), (vec![], &exempt[..]));
     lab.protect(Protected::default());
     lab.tick();
     assert_eq!((lab.bans(), lab.found()), (vec![], vec![]));

@@ -3,7 +3,7 @@
 use ratelimit_core::intent::{LimitRow, Target};
 
 use super::*;
-use crate::{clock, control::time::timekeeper::Reading};
+use crate::{clock, control::time::ban_clock::Reading};
 
 const HOUR: Duration = Duration::from_hours(1);
 

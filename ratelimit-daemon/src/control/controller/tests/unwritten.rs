@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::{clock, control::time::timekeeper::Reading};
+use crate::{clock, control::time::ban_clock::Reading};
 
 #[test]
 fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {

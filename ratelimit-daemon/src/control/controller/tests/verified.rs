@@ -2,7 +2,7 @@
 
 use ratelimit_common::{
     Family, PassReason, Verdict,
-    challenge::{Verified, When},
+    challenge::{Trigger, Verified},
     layout::{Counter, counter_index},
 };
 use ratelimit_core::challenge::{Challenge, Way};
@@ -12,7 +12,7 @@ use super::*;
 #[test]
 fn verified_sources_are_counted_until_their_time_is_over() {
     let mut lab = Lab::new(Config {
-        challenge: Some(challenge(When::Always, When::Never, &[])),
+        challenge: Some(challenge(Trigger::Always, Trigger::Never, &[])),
         ..config()
     });
     let count = |lab: &mut Lab, (source, left): (&str, i64), proofs: u64| {
@@ -46,7 +46,7 @@ pub(super) fn verify(lab: &Lab, source: &str, verified: Verified) {
 }
 
 /// A challenge of connections, and of queries at these ports.
-pub(super) fn challenge(connections: When, queries: When, ports: &[u16]) -> Challenge {
+pub(super) fn challenge(connections: Trigger, queries: Trigger, ports: &[u16]) -> Challenge {
     Challenge {
         connections,
         queries,

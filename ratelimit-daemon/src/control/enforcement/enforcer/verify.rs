@@ -99,7 +99,7 @@ pub struct Spare {
 #[derive(Clone, Debug, Default)]
 pub enum Turn {
     /// Looks up each entry after this one.
-    Asked(Option<Prefix>),
+    Requested(Option<Prefix>),
     /// Scans this number of further entries of the family.
     Scanning(IpFamily, usize),
     /// A part of the classes and policies remains.
@@ -178,7 +178,7 @@ impl Enforcer {
     /// Returns a turn that has not begun.
     pub fn turn(&self) -> Turn {
         if self.entries.len() <= ASKED_FOR && self.is_counted() {
-            Turn::Asked(None)
+            Turn::Requested(None)
         } else {
             Turn::Scanning(IpFamily::V4, PART)
         }
@@ -197,9 +197,9 @@ impl Enforcer {
     /// parts together cover everything.
     pub fn compare_some(&mut self, turn: &mut Turn) -> datapath::Result<bool> {
         match turn {
-            Turn::Asked(behind) => {
+            Turn::Requested(behind) => {
                 let (last, is_different) = self.ask_for_some(*behind)?;
-                *turn = last.map_or(Turn::Spare, |last| Turn::Asked(Some(last)));
+                *turn = last.map_or(Turn::Spare, |last| Turn::Requested(Some(last)));
                 Ok(is_different)
             }
             Turn::Scanning(family, left) => {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use ratelimit_common::{
     Instant,
-    challenge::{Asked, When},
+    challenge::{Traffic, Trigger},
 };
 use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, PacketRequest, SourceChallenge};
 
@@ -17,9 +17,9 @@ use crate::{
 /// Returns the status of the challenge, if there is one.
 pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<ChallengeStatus> {
     let challenge = state.intent.config.challenge.as_ref()?;
-    let (is_on, since) = on(Asked::Connections, state)?;
+    let (is_on, since) = on(Traffic::Connections, state)?;
     Some(ChallengeStatus {
-        when: challenge.when(Asked::Connections),
+        when: challenge.when(Traffic::Connections),
         to: challenge.to(),
         classes: challenge.of_classes(),
         method: challenge.way.name().to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn of_source(
 ) -> Option<SourceChallenge> {
     let challenge = state.intent.config.challenge.as_ref()?;
     let is_of = packet.is_challenged(challenge, &state.intent.config.classes);
-    let (is_on, since) = on(Asked::Connections, state)?;
+    let (is_on, since) = on(Traffic::Connections, state)?;
     let verified = state
         .enforcer
         .datapath()
@@ -78,12 +78,12 @@ pub(crate) fn of_source(
 /// Returns the status of the challenge for DNS clients.
 fn dns(state: &State) -> Option<DnsChallengeStatus> {
     let challenge = state.intent.config.challenge.as_ref()?;
-    if challenge.queries == When::Never {
+    if challenge.queries == Trigger::Never {
         return None;
     }
-    let (is_on, since) = on(Asked::Queries, state)?;
+    let (is_on, since) = on(Traffic::Queries, state)?;
     Some(DnsChallengeStatus {
-        when: challenge.when(Asked::Queries),
+        when: challenge.when(Traffic::Queries),
         ports: challenge.ports().collect(),
         is_on,
         since,
@@ -91,17 +91,17 @@ fn dns(state: &State) -> Option<DnsChallengeStatus> {
 }
 
 /// Returns whether it is on, and its beginning, if known.
-fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
+fn on(traffic: Traffic, state: &State) -> Option<(bool, Option<Timestamp>)> {
     if paused_until(state).is_some() {
         return Some((false, None));
     }
-    match state.intent.config.challenge.as_ref()?.of(asked) {
-        When::Never => return Some((false, None)),
-        When::Always => return Some((true, None)),
-        When::Over(_) => {}
+    match state.intent.config.challenge.as_ref()?.of(traffic) {
+        Trigger::Never => return Some((false, None)),
+        Trigger::Always => return Some((true, None)),
+        Trigger::Over(_) => {}
     }
     let taken = state.enforcer.datapath().challenge.taken();
-    let on = taken.unwrap_or_default().of(asked);
+    let on = taken.unwrap_or_default().of(traffic);
     let is_on = clock::now() < Instant::from_nanos(on.until_ns);
     let since = is_on.then(|| clock::to_wall(Instant::from_nanos(on.since_ns)));
     Some((is_on, since))

@@ -11,7 +11,7 @@ use super::{
     reader::{Reader, prefix, time},
     table::{Table, Writer},
 };
-use crate::control::time::timekeeper::nanos;
+use crate::control::time::ban_clock::nanos;
 
 pub const LIMITED: Table = Table {
     name: "limited",
@@ -36,7 +36,7 @@ pub const DEFINITION: &str = "
 pub fn read_limited(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let kind: Option<Kind> = serde_json::from_str(row.get_ref(3)?.as_str()?)?;
     let limited = LimitedRow {
-        until: reader.timekeeper.instant(row.get(1)?),
+        until: reader.ban_clock.instant(row.get(1)?),
         since: time(row, 2)?,
         kind,
         limit: serde_json::from_str(row.get_ref(4)?.as_str()?)?,
@@ -49,7 +49,7 @@ pub fn read_limited(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Ed
 impl Writer<'_> {
     pub(super) fn put_limited(&self, prefix: Prefix, row: &LimitedRow) -> anyhow::Result<()> {
         let (key, since) = (prefix.to_bytes(), nanos(row.since));
-        let until = self.timekeeper.time(row.until);
+        let until = self.ban_clock.time(row.until);
         let kind = serde_json::to_string(&row.kind)?;
         let limit = serde_json::to_string(&row.limit)?;
         self.put(&LIMITED, params![key, until, since, kind, limit])

@@ -19,7 +19,7 @@ use super::{
     reader::{Reader, time},
     table::{Table, Writer},
 };
-use crate::control::time::timekeeper::{Timekeeper, nanos};
+use crate::control::time::ban_clock::{BanClock, nanos};
 
 pub const TABLES: &str = "
     CREATE TABLE list (
@@ -71,7 +71,7 @@ pub fn read_list(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit>
     let (reasons, parts) = (row.get_ref(5)?.as_str()?, row.get(6)?);
     let (action, file) = (read_action(action)?, file.map(Into::into));
     let list = List::new(action, file, time(row, 3)?, author.into());
-    let entries = read_entries(reader.connection, name, parts, reader.timekeeper)?;
+    let entries = read_entries(reader.connection, name, parts, reader.ban_clock)?;
     let mut texts = Reasons::default();
     for text in serde_json::from_str::<Vec<String>>(reasons)? {
         texts.add(&text);
@@ -84,7 +84,7 @@ fn read_entries(
     connection: &Connection,
     name: &str,
     parts: i64,
-    timekeeper: &Timekeeper,
+    ban_clock: &BanClock,
 ) -> anyhow::Result<Vec<ListEntry>> {
     let mut statement = connection.prepare_cached(ENTRY.rows)?;
     let mut rows = statement.query([name])?;
@@ -94,7 +94,7 @@ fn read_entries(
         let mut read = || -> anyhow::Result<()> {
             ENTRY.check(row)?;
             ensure!(row.get::<_, i64>(1)? == next, "it is not the next");
-            decode(row.get_ref(2)?.as_blob()?, timekeeper, &mut entries)
+            decode(row.get_ref(2)?.as_blob()?, ban_clock, &mut entries)
         };
         read().with_context(|| format!("part {next} of the list {name} is damaged"))?;
         next += 1;
@@ -118,7 +118,7 @@ impl Writer<'_> {
         for entries in list.entries().chunks(PART) {
             blob.clear();
             for entry in entries {
-                encode(entry, self.timekeeper, &mut blob);
+                encode(entry, self.ban_clock, &mut blob);
             }
             self.put(&ENTRY, params![name, parts, blob])?;
             parts += 1;
@@ -130,7 +130,7 @@ impl Writer<'_> {
     }
 }
 
-fn encode(entry: &ListEntry, timekeeper: &Timekeeper, bytes: &mut Vec<u8>) {
+fn encode(entry: &ListEntry, ban_clock: &BanClock, bytes: &mut Vec<u8>) {
     let ends = entry.until != FOREVER;
     let has_reason = entry.reason != ReasonId::NONE;
     let is_v6 = entry.prefix.address().is_ipv6();
@@ -142,27 +142,23 @@ fn encode(entry: &ListEntry, timekeeper: &Timekeeper, bytes: &mut Vec<u8>) {
         IpAddr::V6(address) => bytes.extend(address.octets()),
     }
     if ends {
-        bytes.extend(timekeeper.time(entry.until).to_le_bytes());
+        bytes.extend(ban_clock.time(entry.until).to_le_bytes());
     }
     if has_reason {
         bytes.extend(entry.reason.number().to_le_bytes());
     }
 }
 
-fn decode(
-    bytes: &[u8],
-    timekeeper: &Timekeeper,
-    entries: &mut Vec<ListEntry>,
-) -> anyhow::Result<()> {
+fn decode(bytes: &[u8], ban_clock: &BanClock, entries: &mut Vec<ListEntry>) -> anyhow::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let entry = decode_one(&mut rest, timekeeper).context("an entry is cut")?;
+        let entry = decode_one(&mut rest, ban_clock).context("an entry is cut")?;
         entries.push(entry);
     }
     Ok(())
 }
 
-fn decode_one(rest: &mut &[u8], timekeeper: &Timekeeper) -> Option<ListEntry> {
+fn decode_one(rest: &mut &[u8], ban_clock: &BanClock) -> Option<ListEntry> {
     let [flags, length] = take(rest)?;
     let address: IpAddr = if flags & IS_V6 == 0 {
         take::<4>(rest)?.into()
@@ -172,7 +168,7 @@ fn decode_one(rest: &mut &[u8], timekeeper: &Timekeeper) -> Option<ListEntry> {
     let until = if flags & ENDS == 0 {
         FOREVER
     } else {
-        timekeeper.instant(i64::from_le_bytes(take(rest)?))
+        ban_clock.instant(i64::from_le_bytes(take(rest)?))
     };
     let reason = if flags & HAS_REASON == 0 {
         ReasonId::NONE

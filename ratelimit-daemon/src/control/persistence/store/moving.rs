@@ -68,7 +68,7 @@ impl Store {
         copy().with_context(moving)?;
         let moved = Self::open(directory)?;
         let before = std::mem::replace(self, moved);
-        self.timekeeper = before.timekeeper;
+        self.ban_clock = before.ban_clock;
         self.found = before.found;
         self.progress = before.progress;
         Ok(())

@@ -32,14 +32,14 @@ pub const DEFINITION: &str = "
 pub fn read_offence(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let offence = Offence {
         bans: row.get(1)?,
-        forget: reader.timekeeper.instant(row.get(2)?),
+        forget: reader.ban_clock.instant(row.get(2)?),
     };
     Ok(Edit::Offence(prefix(row, 0)?, Some(offence)))
 }
 
 impl Writer<'_> {
     pub(super) fn put_offence(&self, prefix: Prefix, offence: &Offence) -> anyhow::Result<()> {
-        let (key, forget) = (prefix.to_bytes(), self.timekeeper.time(offence.forget));
+        let (key, forget) = (prefix.to_bytes(), self.ban_clock.time(offence.forget));
         self.put(&OFFENCES, params![key, offence.bans, forget])
     }
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
 use super::text::Texts;
-use crate::control::time::timekeeper::Timekeeper;
+use crate::control::time::ban_clock::BanClock;
 
 /// The first byte of a destination's key. The key of a prefix of sources begins with its family, 4
 /// or 6.
@@ -20,16 +20,16 @@ pub(super) const DESTINATION: u8 = 1;
 
 pub struct Reader<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) timekeeper: &'a Timekeeper,
+    pub(super) ban_clock: &'a BanClock,
     texts: Texts,
 }
 
 impl<'a> Reader<'a> {
     /// Returns a reader that converts ends with this clock.
-    pub fn of(connection: &'a Connection, timekeeper: &'a Timekeeper) -> Self {
+    pub fn of(connection: &'a Connection, ban_clock: &'a BanClock) -> Self {
         Self {
             connection,
-            timekeeper,
+            ban_clock,
             texts: Texts::default(),
         }
     }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         let reason = row.get_ref(column + 2)?.as_str_or_null()?;
         let until: Option<i64> = row.get(column)?;
         Ok(EntryRow {
-            until: until.map_or(FOREVER, |until| self.timekeeper.instant(until)),
+            until: until.map_or(FOREVER, |until| self.ban_clock.instant(until)),
             since: time(row, column + 1)?,
             reason: reason.map(|reason| self.texts.keep(reason)),
             author: self.texts.keep(row.get_ref(column + 3)?.as_str()?),

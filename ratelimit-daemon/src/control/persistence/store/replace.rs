@@ -13,7 +13,7 @@ use super::{
     Found, Store,
     damage::{self, Damage, with_suffix},
 };
-use crate::{control::time::timekeeper::Reading, private};
+use crate::{control::time::ban_clock::Reading, private};
 
 impl Store {
     /// Opens the database at `path`. A damaged one is renamed as a whole.

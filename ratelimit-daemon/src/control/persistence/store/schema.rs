@@ -17,7 +17,7 @@ use super::{
 pub const VERSION: u32 = 3;
 
 /// A prefix is stored as its bytes ([`ratelimit_core::prefix::Prefix::to_bytes`]). An end is on the
-/// daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is forever. `since` is on
+/// daemon's clock (`ban_clock.rs`), whose last note is in `clock`; NULL is forever. `since` is on
 /// the wall clock. All times are in nanoseconds. Each row has a checksum ([`Table`]) of its other
 /// values.
 const TABLES: &str = "

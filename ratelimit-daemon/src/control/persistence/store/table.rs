@@ -8,7 +8,7 @@ use rusqlite::{
     types::{ToSql, ToSqlOutput, ValueRef},
 };
 
-use crate::control::time::timekeeper::Timekeeper;
+use crate::control::time::ban_clock::BanClock;
 
 pub struct Table {
     pub name: &'static str,
@@ -77,7 +77,7 @@ fn add(sum: &mut crc32fast::Hasher, value: ValueRef<'_>) {
 
 pub struct Writer<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) timekeeper: &'a Timekeeper,
+    pub(super) ban_clock: &'a BanClock,
 }
 
 impl Writer<'_> {

@@ -4,7 +4,7 @@ use anyhow::Context;
 use ratelimit_core::intent::Edit;
 
 use super::{Store, Writer, change_count::Seen};
-use crate::{clock, control::time::timekeeper::Reading};
+use crate::{clock, control::time::ban_clock::Reading};
 
 impl Store {
     /// Runs `change` in a transaction.
@@ -36,12 +36,12 @@ impl Store {
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         // Without the clock, ends have no meaning.
-        let first = (self.changes == 0).then(|| self.timekeeper.note(Reading::now()));
+        let first = (self.changes == 0).then(|| self.ban_clock.note(Reading::now()));
         let writing = "writing to the database";
         let transaction = self.connection.unchecked_transaction().context(writing)?;
         let writer = Writer {
             connection: &self.connection,
-            timekeeper: &self.timekeeper,
+            ban_clock: &self.ban_clock,
         };
         change(&writer)?;
         if let Some(note) = &first {

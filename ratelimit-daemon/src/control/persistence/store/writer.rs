@@ -15,7 +15,7 @@ use super::{
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
     table::Writer,
 };
-use crate::control::time::timekeeper::{Note, nanos};
+use crate::control::time::ban_clock::{Note, nanos};
 
 impl Writer<'_> {
     /// Writes a change.
@@ -95,7 +95,7 @@ impl Writer<'_> {
 
     /// Converts an end to the daemon's clock. `None` is forever.
     fn end(&self, until: Instant) -> Option<i64> {
-        (until != FOREVER).then(|| self.timekeeper.time(until))
+        (until != FOREVER).then(|| self.ban_clock.time(until))
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Job {
 
 /// A snapshot in a temporary file next to the one it will replace.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Snapshot {
     /// The number of sources, totals and logs in it.
     pub entries: u64,
     pub bytes: u64,
@@ -59,14 +59,14 @@ struct Part {
 
 impl Job {
     /// Writes the snapshot to the disk, in a file with this ending.
-    pub fn take(self, ending: &str) -> anyhow::Result<Taken> {
+    pub fn take(self, ending: &str) -> anyhow::Result<Snapshot> {
         let start = clock::monotonic();
         let beside = self.file.with_extension(ending);
         let context = || format!("writing {}", beside.display());
         let mut file = private::create(&beside).with_context(context)?;
         let entries = self.write(&mut file).with_context(context)?;
         file.sync_all().with_context(context)?;
-        Ok(Taken {
+        Ok(Snapshot {
             entries,
             bytes: file.metadata().with_context(context)?.len(),
             took: clock::elapsed(start),
@@ -231,7 +231,7 @@ impl Part {
     }
 }
 
-impl Taken {
+impl Snapshot {
     /// Replaces the previous snapshot. A crash leaves one or the other.
     pub fn keep(self) -> anyhow::Result<Self> {
         let renamed = fs::rename(&self.beside, &self.file);

@@ -69,7 +69,7 @@ pub struct Note {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Timekeeper {
+pub struct BanClock {
     boot: String,
     ahead: i64,
     /// The time for which the machine has been suspended since boot, in nanoseconds.
@@ -90,7 +90,7 @@ impl Reading {
     }
 }
 
-impl Timekeeper {
+impl BanClock {
     /// Continues from the last note or, without one, starts with the wall clock.
     pub fn resume(last: Option<&Note>, boot: &str, now: Reading) -> Self {
         let mut keeper = Self {

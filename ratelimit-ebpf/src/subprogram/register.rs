@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// A value that is passed to a subprogram, or answered by one.
-pub trait Passed: Sized {
+pub trait Register: Sized {
     /// The type that the verifier sees.
     type Raw;
 
@@ -54,7 +54,7 @@ pub trait Passed: Sized {
 
 macro_rules! numbers {
     ($($type:ty: $pack:expr, $unpack:expr $(, $nothing:expr)?;)+) => {$(
-        impl Passed for $type {
+        impl Register for $type {
             type Raw = u64;
             $(const NOTHING: u64 = $nothing;)?
 
@@ -184,7 +184,7 @@ numbers! {
     };
 }
 
-impl<T> Passed for &T {
+impl<T> Register for &T {
     type Raw = *const T;
 
     #[inline(always)]
@@ -199,7 +199,7 @@ impl<T> Passed for &T {
     }
 }
 
-impl<T> Passed for &mut T {
+impl<T> Register for &mut T {
     type Raw = *mut T;
 
     #[inline(always)]
@@ -214,7 +214,7 @@ impl<T> Passed for &mut T {
     }
 }
 
-impl<T> Passed for Option<&T> {
+impl<T> Register for Option<&T> {
     type Raw = *const T;
 
     #[inline(always)]
@@ -230,7 +230,7 @@ impl<T> Passed for Option<&T> {
 }
 
 /// The verifier knows that it is one.
-impl Passed for *mut Context {
+impl Register for *mut Context {
     type Raw = Self;
 
     #[inline(always)]
@@ -246,7 +246,7 @@ impl Passed for *mut Context {
 
 macro_rules! map_values {
     ($($type:ty: $raw:ty, $make:path;)+) => {$(
-        impl Passed for $type {
+        impl Register for $type {
             type Raw = *mut $raw;
 
             #[inline(always)]

@@ -176,7 +176,7 @@ struct World {
     asleep: i64,
     /// The time for which the machine was on or asleep since the ban.
     on: i64,
-    keeper: Timekeeper,
+    keeper: BanClock,
     note: Note,
 }
 
@@ -196,7 +196,7 @@ impl World {
             boots: 0,
             asleep: 0,
             on: 0,
-            keeper: Timekeeper::resume(
+            keeper: BanClock::resume(
                 None,
                 "",
                 Reading {
@@ -213,7 +213,7 @@ impl World {
                 unsettled: None,
             },
         };
-        world.keeper = Timekeeper::resume(None, "0", world.reading());
+        world.keeper = BanClock::resume(None, "0", world.reading());
         world.write();
         world
     }
@@ -250,7 +250,7 @@ impl World {
 
     fn restart(&mut self) {
         let boot = self.boots.to_string();
-        self.keeper = Timekeeper::resume(Some(&self.note), &boot, self.reading());
+        self.keeper = BanClock::resume(Some(&self.note), &boot, self.reading());
         self.write();
     }
 

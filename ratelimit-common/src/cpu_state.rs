@@ -11,15 +11,15 @@ use crate::{
 /// The state of one CPU.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
-pub struct OfCpu {
+pub struct CpuState {
     /// The tick of the coarse clock that it has seen last.
     pub tick: Tick,
     /// The state of the challenge.
-    pub challenge: challenge::OfCpu,
+    pub challenge: challenge::LocalState,
     /// The caches about sources, by family.
     pub sources: [Sources; 2],
 }
-const _: () = assert!(size_of::<OfCpu>() <= ELEMENT_BYTES_MAX);
+const _: () = assert!(size_of::<CpuState>() <= ELEMENT_BYTES_MAX);
 
 /// A CPU's caches about the sources of a family.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
