@@ -38,7 +38,7 @@ use crate::{
     http::{self, ControlApi},
     loader::{self, Remote},
     lock::Lock,
-    private, privileges,
+    private, privileges, process,
     protected::Protected,
     recording::{self, Recorder},
     rtnetlink::Watch,
@@ -116,6 +116,7 @@ impl Daemon {
         let mut start: control::Start = start.into();
         let paths = start.config.paths.clone();
         directories::prepare(&paths, user)?;
+        process::raise_descriptor_limit();
         let lock = user.act(|| Lock::take(&paths.state, &paths.runtime))??;
         loader.hold(lock.share().context("sharing the lock")?)?;
         start.config = user.act(|| control::resume(start.config, &paths.state))?;

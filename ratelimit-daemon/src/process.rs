@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::warn;
 
 /// Resources of the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,6 +35,19 @@ impl Process {
     }
 }
 
+/// Raises the limit of open descriptors as far as permitted. The default of 1024 is for programs
+/// that call `select`.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
 fn page_bytes() -> u64 {
     // SAFETY: takes no pointers.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -45,6 +59,18 @@ mod tests {
     use std::fs::File;
 
     use super::*;
+
+    #[test]
+    fn as_many_descriptors_as_permitted_may_be_open() {
+        let limit = getrlimit(Resource::Nofile);
+        let few = Rlimit {
+            current: Some(1000),
+            ..limit
+        };
+        setrlimit(Resource::Nofile, few).unwrap();
+        raise_descriptor_limit();
+        assert_eq!(getrlimit(Resource::Nofile).current, limit.maximum);
+    }
 
     #[test]
     fn this_process_takes_memory_and_descriptors() {

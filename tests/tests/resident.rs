@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::{fs::MetadataExt as _, process::CommandExt as _},
     path::Path,
     process::{Command, Stdio},
 };
@@ -50,6 +51,31 @@ fn the_ring_of_captured_packets_is_held_while_a_capture_runs() {
     capture.kill().unwrap();
     capture.wait().unwrap();
     wait_for_rings(&service, &[]);
+}
+
+#[test]
+fn a_daemon_without_a_free_descriptor_continues() {
+    require_root!();
+    let (_lab, service) = Service::in_lab(&toml("lru")).unwrap();
+    let pid = service.pid().unwrap().to_string();
+    let permit = |most: &str| {
+        // Permitted to the user of the daemon, as also to root with `CAP_SYS_RESOURCE`.
+        let own = fs::metadata(format!("/proc/{pid}")).unwrap();
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args(["--pid", &pid, &format!("--nofile={most}:")]);
+        assert!(
+            prlimit
+                .uid(own.uid())
+                .gid(own.gid())
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    permit("4");
+    service.wait_for_log("attacks are not detected").unwrap();
+    permit("1024");
+    service.rlctl_ok(&["ban", "192.0.2.7"]).unwrap();
 }
 
 #[test]

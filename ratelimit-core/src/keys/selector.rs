@@ -67,7 +67,7 @@ pub fn key(parts: &[Part], request: &impl Request, source: &SourceConfig) -> Opt
         let value = match part {
             Part::Client => None,
             Part::Header(name) => request.header(name).map(Cow::into_owned),
-            Part::Cookie(name) => cookie(&request.cookies(), name).map(str::to_owned),
+            Part::Cookie(name) => cookie(&request.cookies(), name),
             Part::Path(template) => Some(template.take(&request.target()?)?),
         };
         let value = value.filter(|value| fits(value));
@@ -81,7 +81,8 @@ pub fn key(parts: &[Part], request: &impl Request, source: &SourceConfig) -> Opt
 }
 
 fn fits(value: &str) -> bool {
-    !value.is_empty() && value.len() <= KEY_BYTES_MAX && !value.starts_with(OF_CLIENT)
+    let is_ambiguous = value.starts_with(OF_CLIENT) || value.contains(SEPARATOR);
+    !value.is_empty() && value.len() <= KEY_BYTES_MAX && !is_ambiguous
 }
 
 fn client(request: &impl Request, source: &SourceConfig) -> String {
@@ -90,26 +91,33 @@ fn client(request: &impl Request, source: &SourceConfig) -> String {
     format!("{OF_CLIENT}{}", client.as_deref().unwrap_or("unknown"))
 }
 
-/// Returns the value of a cookie (RFC 6265, section 5.4). `None` if there are several: which one an
-/// application reads is its own choice.
-fn cookie<'c>(cookies: &'c str, name: &str) -> Option<&'c str> {
+/// Returns the value of a cookie (RFC 6265, section 5.4), decoded and without quotation marks, as
+/// many applications read it: another spelling must not be another key. `None` if there are
+/// several: which one an application reads is its own choice.
+fn cookie(cookies: &str, name: &str) -> Option<String> {
     let pairs = cookies.split(';').filter_map(|pair| pair.split_once('='));
     let mut own = pairs.filter(|(key, _)| key.trim() == name);
     let (_, first) = own.next()?;
-    own.all(|(_, other)| other == first).then_some(first.trim())
+    let is_single = own.all(|(_, other)| other == first);
+    is_single.then(|| decode(first.trim().trim_matches('"')))
 }
 
 impl PathTemplate {
     /// Returns the segments that the template takes of a path, or the template if it takes none.
     fn take(&self, target: &str) -> Option<String> {
         let path = target.split(['?', '#']).next().unwrap_or_default();
-        let path = segments(path);
+        // Servers differ in whether `%2F` separates segments.
+        self.take_segments(&segments(path))
+            .or_else(|| self.take_segments(&normalized(path.split('/').map(decode))))
+    }
+
+    fn take_segments(&self, path: &[String]) -> Option<String> {
         let is_length = path.len() == self.segments.len();
         if !(is_length || self.has_rest && path.len() > self.segments.len()) {
             return None;
         }
         let mut taken = Vec::new();
-        for (segment, own) in self.segments.iter().zip(&path) {
+        for (segment, own) in self.segments.iter().zip(path) {
             match segment {
                 Segment::Fixed(text) if text != own => return None,
                 Segment::Fixed(_) => {}
@@ -123,14 +131,20 @@ impl PathTemplate {
     }
 }
 
-/// Returns the segments of a path as a server reads them: decoded, without empty ones and dots.
+/// Returns the segments of a path as a server reads them.
 fn segments(path: &str) -> Vec<String> {
+    normalized(decode(path).split('/').map(str::to_owned))
+}
+
+/// Removes empty segments, dots, and parameters behind `;`, which servers of Java ignore.
+fn normalized(path: impl Iterator<Item = String>) -> Vec<String> {
     let mut segments = Vec::new();
-    for segment in decode(path).split('/') {
-        match segment {
+    for mut segment in path {
+        segment.truncate(segment.find(';').unwrap_or(segment.len()));
+        match segment.as_str() {
             "" | "." => {}
             ".." => drop(segments.pop()),
-            other => segments.push(other.to_owned()),
+            _ => segments.push(segment),
         }
     }
     segments
@@ -251,6 +265,9 @@ mod tests {
             ("/login", "/login?user=1", Some("/login")),
             ("/login", "//x/%2e%2e/./log%69n/", Some("/login")),
             ("/login", "/logout", None),
+            ("/login", "/x/..;a=1/login;b=2/;/", Some("/login")),
+            ("/user/{}", "/user/a%2Fb", Some("a/b")),
+            ("/user/{}", "/user%2Fa", Some("a")),
             ("/%C3%A9t%C3%A9/{}", "/été/x", Some("x")),
             ("/...", "/any/thing", Some("/...")),
             ("/", "/", Some("/")),
@@ -293,6 +310,14 @@ mod tests {
             .insert("cookie", "a=1; session=s3; xsession=4");
         let parts = [Part::Cookie("session".to_owned()), Part::Client];
         assert_eq!(key(&parts, &asked).as_deref(), Some("s3\nclient 192.0.2.1"));
+        for spelling in ["\"s3\"", "%73%33", "s%33"] {
+            asked
+                .headers
+                .insert("cookie", format!("session={spelling}").leak());
+            assert_eq!(key(&parts[..1], &asked).as_deref(), Some("s3"));
+        }
+        asked.headers.insert("cookie", "session=s3%0Aclient 1");
+        assert_eq!(key(&parts[..1], &asked), by_client);
         asked.headers.insert("cookie", "session=random; session=s3");
         assert_eq!(key(&parts[..1], &asked), by_client);
     }

@@ -77,13 +77,25 @@ pub struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// All that is known, as JSON.
+    /// All that is known, as JSON. Control characters are escaped, also those of C1 that JSON
+    /// permits: a terminal may show an export.
     ///
     /// # Panics
     ///
     /// Never: lines have string keys.
     pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("lines have string keys")
+        let json = serde_json::to_string(self).expect("lines have string keys");
+        if !json.contains(char::is_control) {
+            return json;
+        }
+        let escaped = json.chars().map(|letter| {
+            if letter.is_control() {
+                format!("\\u{:04x}", u32::from(letter))
+            } else {
+                letter.into()
+            }
+        });
+        escaped.collect()
     }
 
     /// The prefix with its reason as a comment, for other tools. A reason of several lines becomes

@@ -276,8 +276,15 @@ async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Pe
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
-    let (lists, author) = (control::read_previous(&controller).await?, peer.author);
-    change(&controller, RollBack { lists, author }).await
+    let lists = control::read_previous(&controller).await?;
+    let is_root = peer.is_root();
+    let author = peer.author;
+    let command = RollBack {
+        lists,
+        author,
+        is_root,
+    };
+    change(&controller, command).await
 }
 
 async fn status(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {

@@ -129,7 +129,10 @@ struct Forwarded<'h> {
 
 impl keys::Request for Forwarded<'_> {
     fn header(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.headers.get(name).map(text)
+        let mut values = self.headers.get_all(name).iter();
+        let first = values.next()?;
+        // Which of several an application reads is its own choice.
+        values.all(|other| other == first).then(|| text(first))
     }
 
     fn cookies(&self) -> Cow<'_, str> {
@@ -157,10 +160,11 @@ fn text(value: &HeaderValue) -> Cow<'_, str> {
 /// what the client claims. `None` if the one that counts cannot be read, such as `unknown`.
 fn client_of(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
     let values = headers.get_all("x-forwarded-for").into_iter().rev();
-    let hops = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
+    // In bytes: a client may have sent some that are not ASCII before the address of a proxy.
+    let hops = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
     let mut client = None;
     for hop in hops {
-        client = Some(hop.trim().parse().ok()?);
+        client = Some(str::from_utf8(hop).ok()?.trim().parse().ok()?);
         if !client.is_some_and(&is_trusted) {
             break;
         }
@@ -182,6 +186,8 @@ mod tests {
         headers.insert("x-user", bytes("josé".as_bytes()));
         headers.append("cookie", bytes(b"name=\xe9"));
         headers.append("cookie", bytes(b"session=abc"));
+        headers.append("x-twice", bytes(b"random"));
+        headers.append("x-twice", bytes(b"own"));
         let request = Forwarded {
             headers: &headers,
             client: None,
@@ -190,20 +196,22 @@ mod tests {
         assert_eq!(key(Part::Path("/login".parse().unwrap())), "/login");
         assert_eq!(key(Part::Header("x-user".to_owned())), "josé");
         assert_eq!(key(Part::Cookie("session".to_owned())), "abc");
+        assert_eq!(key(Part::Header("x-twice".to_owned())), "client unknown");
     }
 
     #[test]
     fn the_client_is_never_an_address_that_it_claims_itself() {
-        let client = |values: &[&'static str]| {
+        let client = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
-                headers.append("x-forwarded-for", HeaderValue::from_static(value));
+                headers.append("x-forwarded-for", value.parse().unwrap());
             }
             client_of(&headers, |address| address.is_loopback())
         };
         let own = "192.0.2.1".parse().ok();
         assert_eq!(client(&["198.51.100.9, 192.0.2.1, 127.0.0.1"]), own);
         assert_eq!(client(&["198.51.100.9", "192.0.2.1"]), own);
+        assert_eq!(client(&["é, 198.51.100.9, 192.0.2.1"]), own);
         assert_eq!(client(&["127.0.0.1"]), "127.0.0.1".parse().ok());
         assert_eq!(client(&["198.51.100.9, 192.0.2.1:443"]), None);
         assert_eq!(client(&["198.51.100.9, unknown, 127.0.0.1"]), None);

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::{
     Extension, Json,
     body::Bytes,
-    extract::State,
-    http::{StatusCode, header},
+    extract::{FromRequestParts, State},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use ratelimit_core::{
     api::{ExportRequest, ImportInto, ImportRequest, Progress, Refused},
     lists::{self, Acceptance, Action, ListText, Reading, Vetting},
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     answers::{Failure, Parameters, change},
@@ -22,18 +23,52 @@ use super::{
 use crate::{
     clock,
     control::{Export, Handle, commands::Import, queries},
+    heap,
 };
+
+/// The number of bodies that are read at a time, each of up to [`lists::BYTES_MAX`].
+const BODIES_MAX: usize = 2;
+static OF_ROOT: Semaphore = Semaphore::const_new(BODIES_MAX);
+static OF_OTHERS: Semaphore = Semaphore::const_new(BODIES_MAX);
+
+/// Permits to read a body. Whoever gets it last waits for those before.
+pub struct BodyPermit(
+    #[expect(dead_code, reason = "released when dropped")] SemaphorePermit<'static>,
+);
+
+impl<S: Sync> FromRequestParts<S> for BodyPermit {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let is_root = parts.extensions.get().is_some_and(Peer::is_root);
+        let bodies = if is_root { &OF_ROOT } else { &OF_OTHERS };
+        let permit = bodies.acquire().await;
+        permit
+            .map(Self)
+            .map_err(|error| Failure::unavailable(error.to_string()))
+    }
+}
+
+impl Drop for BodyPermit {
+    fn drop(&mut self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(heap::give_back);
+        }
+    }
+}
 
 /// Imports a list.
 pub async fn import(
     State(controller): State<Handle>,
     Extension(peer): Extension<Peer>,
+    permit: BodyPermit,
     Parameters(request): Parameters<ImportRequest>,
     body: Bytes,
 ) -> Result<Response, Failure> {
     let request = Arc::new(request);
     let its = Arc::clone(&request);
     let read = tokio::task::spawn_blocking(move || parse(&its, &body)).await;
+    drop(permit);
     let read = read.map_err(|error| {
         let refused = Refused::because(format!("reading the list: {error}"));
         Failure(StatusCode::INTERNAL_SERVER_ERROR, refused)

@@ -17,6 +17,7 @@ use ratelimit_core::{
 };
 use ratelimit_interface as interface;
 use tokio::time::sleep;
+use tracing::warn;
 use zerocopy::FromBytes;
 
 use crate::{
@@ -82,15 +83,15 @@ pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
                 let is_on = !rules.is_empty();
                 controller.call(SampleTraffic(is_on && !always)).await??;
                 since = clock::monotonic();
-                ring = is_on.then(|| samples.open()).transpose()?;
+                ring = is_on.then(|| open(&samples)).flatten();
             }
             detector.set_host(host);
         }
         sleep(if rules.is_empty() { RULES_LAST } else { PACE }).await;
         let Some(mapped) = &mut ring else {
             if !rules.is_empty() && clock::elapsed(since) >= BETWEEN {
-                ring = Some(samples.open()?);
-                controller.call(SampleTraffic(true)).await??;
+                ring = open(&samples);
+                controller.call(SampleTraffic(ring.is_some())).await??;
                 since = clock::monotonic();
             }
             continue;
@@ -107,6 +108,16 @@ pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
             report(&controller, step, &detector).await?;
         }
     }
+}
+
+/// Maps the ring. `None` if that fails, as without a free descriptor; it is tried again later.
+fn open(samples: &Ring) -> Option<Events> {
+    let opened = samples.open();
+    if let Err(error) = &opened {
+        let error = format!("{error:#}");
+        warn!(error, "cannot read samples: attacks are not detected");
+    }
+    opened.ok()
 }
 
 /// Empties the ring into the detector.

@@ -76,13 +76,22 @@ pub struct RollBack {
     pub lists: Result<ConfiguredLists, Refused>,
     /// The user who asked.
     pub author: Arc<str>,
+    /// Others undo a reload only if they may apply the configuration before it.
+    pub is_root: bool,
 }
 
 impl Command for RollBack {
     type Answer = Result<Attempt, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { lists, author } = self;
+        let Self {
+            lists,
+            author,
+            is_root,
+        } = self;
+        if !is_root && let Some(before) = controller.feeds.trials.before_reload()? {
+            trial_permission::require_known(&controller.state.intent.config, &before)?;
+        }
         take_back(controller, lists?, Some(author))
     }
 }

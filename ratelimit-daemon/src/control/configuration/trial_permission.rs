@@ -60,6 +60,14 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     }
     let directories: Vec<Option<&Path>> =
         before.lists.values().map(|it| it.file.parent()).collect();
+    let downloads = |config: &Config| -> Vec<_> {
+        let lists = config.lists.values();
+        lists.filter_map(|list| list.url.clone()).collect()
+    };
+    let known = downloads(before);
+    if downloads(after).iter().any(|url| !known.contains(url)) {
+        return Some("another `url` of a list".to_owned());
+    }
     let mut lists = after.lists.iter();
     let other = lists.find(|(_, list)| !directories.contains(&list.file.parent()));
     other.map(|(name, list)| {

@@ -336,6 +336,13 @@ impl Trials {
         })
     }
 
+    /// Returns the configuration that a rollback restores, if it undoes a reload and no trial.
+    pub fn before_reload(&self) -> Result<Option<Config>, Refused> {
+        let is_pending = self.pending().is_ok();
+        let reload = self.reloaded.as_ref().filter(|_| !is_pending);
+        reload.map(before).transpose()
+    }
+
     /// Returns the list files of the configuration before the trial.
     pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
         let before = before(&self.returning()?)?;

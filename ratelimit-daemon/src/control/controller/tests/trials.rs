@@ -587,6 +587,10 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
             Some("another url or key of [crowdsec]"),
         ),
         (
+            format!("{known}[list.y]\nfile = \"/var/lib/lists/y\"\nurl = \"http://[::1]/\"\n"),
+            Some("another `url` of a list"),
+        ),
+        (
             format!("{NEW}{}", list("/etc/shadow")),
             Some(
                 "[list.x]: /etc/shadow is outside the list directories of the running \
@@ -608,6 +612,31 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
             (answer, _) => panic!("{text}: {answer:?}"),
         }
     }
+}
+
+#[test]
+fn only_root_undoes_a_reload_that_closed_a_port() {
+    let open = format!("{OLD}[metrics]\nlisten = \"0.0.0.0:9798\"\n");
+    let mut site = Site::new();
+    site.write(&open);
+    site.start();
+    site.write(OLD);
+    site.lab.reload().unwrap();
+    let refused = site.lab.roll_back("ann").unwrap_err();
+    assert!(
+        refused.error.starts_with("only root may apply"),
+        "{refused:?}"
+    );
+    // The end of a trial only restores what root had put in force.
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.roll_back("ann").unwrap();
+    assert_eq!(site.amount(), 100);
+    site.lab.roll_back("root").unwrap();
+    // Nothing of root's is undone by what anybody could apply.
+    site.write(&open.replace("100", "200"));
+    site.lab.reload().unwrap();
+    site.lab.roll_back("ann").unwrap();
+    assert_eq!(site.amount(), 100);
 }
 
 #[test]

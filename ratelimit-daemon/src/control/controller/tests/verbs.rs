@@ -181,8 +181,11 @@ impl Controller {
         let in_force = &self.state.intent.config;
         let lists = self.feeds.trials.returning_lists(in_force);
         let lists = lists.map(|files| ConfiguredLists::read_some(files).0);
-        let author = author.into();
-        self.run(RollBack { lists, author })
+        self.run(RollBack {
+            lists,
+            author: author.into(),
+            is_root: author == "root",
+        })
     }
 
     pub(super) fn note_attacks(&mut self, step: &Step, going_on: Vec<Attack>) {
