@@ -38,11 +38,17 @@ pub async fn take_snapshot(controller: &Handle) -> Result<(), Unanswered> {
         .ask(move |it| Arc::ptr_eq(&it.policies(), &policies))
         .await?;
     let kept = match taken {
-        Ok(taken) if is_current => on_blocking_thread(move || taken.keep()).await,
-        Ok(taken) => on_blocking_thread(move || taken.discard()).await,
-        Err(error) => Err(error),
+        Ok(taken) if is_current => Some(on_blocking_thread(move || taken.keep()).await),
+        // Nothing is known about whether the next one can be written.
+        Ok(taken) => on_blocking_thread(move || taken.discard())
+            .await
+            .err()
+            .map(Err),
+        Err(error) => Some(Err(error)),
     };
-    controller.call(NoteSnapshot(kept)).await?;
+    if let Some(kept) = kept {
+        controller.call(NoteSnapshot(kept)).await?;
+    }
     let keys = controller.keys().clone();
     let saved = on_blocking_thread(move || keys.save()).await;
     controller.call(NoteKeys(saved)).await

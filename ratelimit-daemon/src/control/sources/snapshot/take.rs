@@ -242,7 +242,7 @@ impl Snapshot {
     }
 
     /// Deletes this snapshot, which may be wrong, and keeps the previous one.
-    pub fn discard(self) -> anyhow::Result<Self> {
-        private::remove(&self.beside).map(|_| self)
+    pub fn discard(self) -> anyhow::Result<()> {
+        private::remove(&self.beside).map(drop)
     }
 }
