@@ -20,8 +20,7 @@ const RUNTIME: u32 = 0o755;
 /// Bits of a mode that let others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes the directories that are missing, and gives those to `user` that a daemon has used which
-/// ran as root.
+/// Makes missing directories. Those of an earlier daemon that ran as root are given to `user`.
 pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     if !paths.state.is_dir()
         && let Err(error) =
@@ -52,7 +51,7 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
             }
         }
     }
-    // A disk that is read-only keeps what is root's from being given to the user.
+    // On a read-only disk, files of root cannot be given to the user.
     if paths.state.is_dir() && !user.may_read(&paths.state)? {
         give_to_user(paths, user)?;
     }

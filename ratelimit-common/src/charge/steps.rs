@@ -84,8 +84,7 @@ pub fn charge_steps<'a>(
     steps: &mut Steps,
     arrival: &Arrival,
 ) -> Outcome {
-    // A compiler that knew where to begin would write the loops out, with a stack for each of their
-    // turns.
+    // If the compiler knew the first index, it would unroll the loop, which takes more stack.
     for index in hint::black_box(0)..LIMITS_MAX {
         let Some(limit) = limit_at(index) else {
             break;

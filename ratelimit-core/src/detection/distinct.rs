@@ -27,8 +27,8 @@ impl<const WORDS: usize> Distinct<WORDS> {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether there are nearly as many as `added` that were added: at least seven of ten, or more
-    /// than can be counted.
+    /// Whether nearly all of the `added` values are different: at least seven of ten, or more than
+    /// can be counted.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn is_nearly_all_of(&self, added: u64) -> bool {
         let (all, set) = ((64 * WORDS) as f64, self.count() as f64);

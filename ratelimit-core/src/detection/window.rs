@@ -28,8 +28,8 @@ const PARTS: usize = 4096;
 const SOURCES: usize = 2048;
 const SUBNETS: usize = 1024;
 
-/// The most packets that a sample represents on its own. Any further ones are those of samples that
-/// found no room in the ring, and may have had any source and target.
+/// The most packets that count for the source and target of one sample. If it represents more,
+/// other samples were lost because the ring was full, and theirs are unknown.
 const REPRESENTED_MAX: u32 = 2 * EVERY;
 
 /// A subnet needs this many members to be more than a few sources.

@@ -9,8 +9,8 @@ use super::KEY_BYTES_MAX;
 /// Separates the parts of a key. No header contains it.
 const SEPARATOR: char = '\n';
 
-/// Begins a key of the client's address, and no value that a client chooses: it would spend the
-/// quota of another.
+/// Begins the key of a client's address. A value that a client sends must not begin so: it would
+/// use up the quota of another client.
 const OF_CLIENT: &str = "client ";
 
 /// A part of a request.

@@ -38,9 +38,9 @@ pub struct Reader<'t> {
     taken_off: HashMap<Prefix, usize>,
     /// Whether an entry says how often it was seen.
     has_counts: bool,
-    /// Ranges that are several prefixes.
+    /// The number of ranges that had to be split into several prefixes.
     ranges: usize,
-    /// The prefixes that they are.
+    /// The number of these prefixes.
     of_ranges: usize,
     /// The sets that the text names, where its format has sets.
     pub sets: Sets,
@@ -145,7 +145,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Takes a prefix off again that was taken before.
+    /// Removes a prefix that was added before.
     pub fn take_off(&mut self, part: &str, written: &str) {
         match address::read(written, true) {
             Ok(written) => {

@@ -1,8 +1,8 @@
 //! The pins: maps and links that outlive the daemon, on a bpffs.
 //!
 //! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with the
-//! letter of the entry point after the slot. `<root>/v<layout>/programs` has what others call
-//! by `<root>/entries`, named like links.
+//! letter of the entry point after the slot. `<root>/v<layout>/programs`, named like links, holds
+//! the programs that other programs call through `<root>/entries`.
 
 use std::{
     fs, io,
@@ -139,7 +139,7 @@ impl Pins {
             .join(link_name(slot, interface, entry_point))
     }
 
-    /// The directory of the entry by which they do.
+    /// The directory through which other programs call that of an interface.
     pub fn entry(&self, interface: &str) -> PathBuf {
         self.root.join("entries").join(escaped(interface))
     }
