@@ -5,6 +5,7 @@ mod bans;
 mod busy;
 mod carried;
 mod clock_changes;
+mod cluster;
 mod crowdsec;
 mod damage;
 mod ends;

@@ -272,9 +272,12 @@ impl Membership {
                 continue;
             }
             // After a restart the statements of other nodes are not known yet. Their bans stay
-            // until then.
+            // until then, as do those of this node's statements, which may have been lifted.
             let by = NodeName::new(by);
-            let is_known = by.is_none_or(|by| node.agrees_with(&by) || node.holds(&by, &subject));
+            let is_known = by.is_none_or(|by| {
+                let is_decided = by != *node.name() || self.is_settled();
+                is_decided && (node.agrees_with(&by) || node.holds(&by, &subject))
+            });
             if is_known {
                 gone.push(Edit::Ban(prefix, origin.clone(), None));
             }
