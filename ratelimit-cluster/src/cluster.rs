@@ -68,6 +68,11 @@ pub struct Cluster<K> {
     unsent: Vec<Statement<K>>,
     parts: Parts,
     parts_stored: Option<Millis>,
+    /// The number of own parts in the store is 2 to this power, as far as is known.
+    own_bits: u8,
+    /// Own parts were not read yet: they are requested before the message after this sequence
+    /// number. Until it returns, none are stored, as that would replace unread ones.
+    own_unread: Option<u64>,
     asked: Option<Millis>,
     /// Nodes with statements about them, and the revoked ones among them.
     stated_nodes: BTreeSet<NodeName>,
@@ -98,17 +103,17 @@ impl<K: Key> Cluster<K> {
             unsent: Vec::new(),
             parts: Parts::default(),
             parts_stored: None,
+            own_bits: 0,
+            own_unread: None,
             asked: None,
             stated_nodes: BTreeSet::new(),
             revoked: BTreeSet::new(),
             budget,
             hello: None,
-            outbox: vec![Outgoing::Fetch {
-                node: config.node.clone(),
-                parts: 1,
-            }],
+            outbox: Vec::new(),
             config,
         };
+        new.fetch_own();
         memory
             .statements
             .iter()
@@ -211,6 +216,10 @@ impl<K: Key> Cluster<K> {
     pub fn store_again(&mut self) {
         self.parts_stored = None;
         self.parts.all();
+        if self.own_unread.is_some() {
+            // The request may not have reached the store.
+            self.fetch_own();
+        }
     }
 
     /// Returns the nodes heard since the start.

@@ -134,11 +134,11 @@ impl Nodes {
                     let author = cluster.name().to_string();
                     drop(self.parts.insert((author, part), message));
                 }
-                Outgoing::Fetch { node: of, .. } => {
+                Outgoing::Fetch { node: of, parts } => {
                     for (_, message) in self
                         .parts
                         .iter()
-                        .filter(|((name, _), _)| *name == of.to_string())
+                        .filter(|((name, part), _)| *name == of.to_string() && *part < parts)
                     {
                         cluster
                             .receive(now, Arrival::Stored, message, &Protects7)
@@ -246,6 +246,27 @@ fn a_node_that_lost_its_memory_gets_its_own_from_the_store_and_the_others_keep_i
         0,
         "and does not ask for ever"
     );
+}
+
+#[test]
+fn a_node_that_lost_its_memory_reads_all_of_its_parts_before_it_stores_any() {
+    let mut nodes = Nodes::new(1);
+    nodes.ban(0, 0..2_000);
+    nodes.pass(5_000);
+    assert!(nodes.parts.len() > 2);
+    nodes.restart(0, Memory::default());
+    nodes.ban(0, [2_000]);
+    nodes.pass(5_000);
+    assert_eq!(nodes.banned(0), 2_001);
+    // Also where the store was away at first.
+    nodes.restart(0, Memory::default());
+    nodes.ban(0, [2_001]);
+    let now = nodes.now();
+    nodes.clusters[0].0.due(now, &mut Protects7);
+    nodes.time += 1_000;
+    nodes.clusters[0].0.store_again();
+    nodes.pass(5_000);
+    assert_eq!(nodes.banned(0), 2_002);
 }
 
 #[test]

@@ -127,6 +127,9 @@ impl<K: Key> Cluster<K> {
             .position(|(sequence, _)| *sequence == header.sequence);
         if let Some((_, sent)) = place.and_then(|place| self.sent.remove(place)) {
             self.clock.observe(sent, stored);
+            if self.own_unread.is_some_and(|last| header.sequence > last) {
+                self.own_unread = None;
+            }
             if let Body::Report(report, _) = body {
                 self.budget.members_mut().heard(&header.node, report.view);
             }
@@ -299,6 +302,10 @@ impl<K: Key> Cluster<K> {
             });
         }
         if *node == self.config.node {
+            if part.bits > self.own_bits {
+                self.own_bits = part.bits;
+                self.fetch_own();
+            }
             // Statements of earlier incarnations still belong to this node.
             part.statements
                 .iter()

@@ -45,13 +45,20 @@ impl<K: Key> Cluster<K> {
         self.outdo(now);
         self.send_statements(now);
         self.end_period(now, host);
-        if self
-            .parts_stored
-            .is_none_or(|stored| now.monotonic >= stored + STORE_EVERY)
-        {
+        let is_due = |stored| now.monotonic >= stored + STORE_EVERY;
+        if self.own_unread.is_none() && self.parts_stored.is_none_or(is_due) {
             self.store_parts(now);
         }
         core::mem::take(&mut self.outbox)
+    }
+
+    /// Reads the stored parts of this node, of which it may have lost the statements.
+    pub(super) fn fetch_own(&mut self) {
+        self.outbox.push(Outgoing::Fetch {
+            node: self.config.node.clone(),
+            parts: 1 << self.own_bits,
+        });
+        self.own_unread = Some(self.sequence);
     }
 
     fn send_statements(&mut self, now: Now) {
