@@ -33,7 +33,7 @@ use ratelimit_core::{config::cluster::Cluster, intent::FOREVER, origin::Origin, 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, memory::Remembered, wall::Wall};
+use self::{bans::Lift, budgets::Budgets, memory::Remembered, wall::Wall};
 pub use self::{
     changes::{allow_of, is_of_cluster, limits_of},
     shared_limit::log_key,
@@ -67,6 +67,9 @@ struct Rejected {
 pub struct Membership {
     connection: Connection<Cluster>,
     node: Option<Node<ClusterKey>>,
+    /// Lifts from before this host joined, such as while it waits for the secret, with their
+    /// authors.
+    early_lifts: Vec<(Vec<Lift>, String)>,
     /// The clock for the ends of statements.
     wall: Cell<Wall>,
     refused: BTreeMap<&'static str, Rejected>,
@@ -94,6 +97,7 @@ impl Membership {
         Self {
             connection: Connection::new(config.cluster.clone()),
             node: None,
+            early_lifts: Vec::new(),
             wall: Cell::default(),
             refused: BTreeMap::new(),
             refusal: None,
@@ -319,6 +323,9 @@ impl Membership {
         self.joined = clock::monotonic();
         self.is_caught_up = false;
         self.node = Some(Node::new(own, now, memory));
+        for (lifts, author) in std::mem::take(&mut self.early_lifts) {
+            self.lift(lifts, &author);
+        }
         // Save the incarnation, so that it is never used again.
         self.write_down();
         self.connection.reset();
@@ -337,6 +344,7 @@ impl Membership {
     pub fn leave(&mut self, state: &mut State) {
         self.record_leaving();
         self.node = None;
+        self.early_lifts.clear();
         self.connection.reset();
         self.unheeded.clear();
         self.end_bans(state);

@@ -73,3 +73,16 @@ fn a_ban_restored_from_this_nodes_statements_survives_a_restart() {
     lab.step();
     assert!(lab.is_banned("192.0.2.1"));
 }
+
+#[test]
+fn an_unban_before_this_host_has_joined_again_lifts_its_statement() {
+    let mut lab = Lab::of_cluster();
+    lab.join();
+    lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
+    lab.step();
+    lab.restart();
+    lab.unban(&["192.0.2.1"]).unwrap();
+    lab.join();
+    let changed = lab.unban(&["192.0.2.1"]).unwrap();
+    assert_eq!(changed.absent, [prefix("192.0.2.1")]);
+}

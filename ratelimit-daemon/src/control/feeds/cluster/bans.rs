@@ -77,6 +77,9 @@ impl Membership {
     pub fn lift(&mut self, lifts: Vec<Lift>, author: &str) -> Vec<Prefix> {
         let (now, mut stated) = (self.now(), Vec::new());
         let Some(node) = &mut self.node else {
+            if self.url().is_some() {
+                self.early_lifts.push((lifts, author.to_owned()));
+            }
             return Vec::new();
         };
         for Lift { prefix, end } in lifts {
@@ -94,10 +97,11 @@ impl Membership {
     /// node that was not heard since this one started. This host may have stated its own ban under
     /// another name, with an end that differs by moments.
     pub fn unheard_end(&self, state: &State, subject: &Subject<ClusterKey>) -> Option<Millis> {
-        let (node, now) = (self.node.as_ref()?, self.now());
+        let (node, now) = (self.node.as_ref(), self.now());
         let of_row = |origin: &Origin, until| match origin {
             Origin::Cluster(by) => {
-                let is_heard = NodeName::new(by).is_some_and(|by| node.holds(&by, subject));
+                let by = node.zip(NodeName::new(by));
+                let is_heard = by.is_some_and(|(node, by)| node.holds(&by, subject));
                 (!is_heard).then_some(FOREVER_MS)
             }
             origin if origin.is_shared() => Some(to_millis(until, now) + SAME_END_MS),
