@@ -27,6 +27,12 @@ const MAGIC: &[u8; 3] = b"RLC";
 #[derive(Clone)]
 pub struct Secret(Hmac<Sha256>);
 
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        other.signed(&[], &self.sign(&[]))
+    }
+}
+
 impl Secret {
     /// Creates a secret of any length. 32 random bytes are best.
     pub fn new(secret: &[u8]) -> Self {

@@ -5,6 +5,7 @@ use std::{convert::Infallible, future::pending, time::Duration};
 use ratelimit_cluster::{Arrival, NodeName, Outgoing};
 use ratelimit_core::config::cluster::Cluster;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tracing::warn;
 
 use crate::{
     clock,
@@ -27,10 +28,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Follows the cluster that the configuration names, also after a reload names another.
+/// Follows the cluster that the configuration names, also after a reload that names another or
+/// finds another secret.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(cluster_wishes);
-    connection::follow(wish.await?, |config| follow_config(&controller, config)).await
+    // The certificates are read for each connection.
+    let read = async |config: Option<Cluster>| {
+        let secret = read_secret(&config?.secret).await;
+        let unread = |error: &_| warn!("{error:#}");
+        secret.inspect_err(unread).ok()
+    };
+    let follow_config = |config| follow_config(&controller, config);
+    connection::follow(wish.await?, read, follow_config).await
 }
 
 /// Takes part in a cluster: reads the secret, then carries messages.

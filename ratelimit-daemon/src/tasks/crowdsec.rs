@@ -35,7 +35,10 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// reload.
 pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(crowdsec_wishes);
-    connection::follow(wish.await?, |config| follow_config(&controller, config)).await
+    // The key is read for each request.
+    let read = async |_| None::<()>;
+    let follow_config = |config| follow_config(&controller, config);
+    connection::follow(wish.await?, read, follow_config).await
 }
 
 async fn follow_config(

@@ -37,13 +37,9 @@ impl<T: Clone + PartialEq> Connection<T> {
 
     /// Changes the wanted connection, and returns whether it is another one.
     pub fn wish(&mut self, wish: Option<&T>) -> bool {
-        let is_other = self.wish.send_if_modified(|before| {
-            let is_other = before.as_ref() != wish;
-            if is_other {
-                *before = wish.cloned();
-            }
-            is_other
-        });
+        let is_other = self.wish.borrow().as_ref() != wish;
+        // Files that an unchanged configuration names may have another content.
+        self.wish.send_replace(wish.cloned());
         if is_other {
             self.reset();
         }

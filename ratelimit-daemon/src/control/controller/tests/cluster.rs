@@ -86,3 +86,12 @@ fn an_unban_before_this_host_has_joined_again_lifts_its_statement() {
     let changed = lab.unban(&["192.0.2.1"]).unwrap();
     assert_eq!(changed.absent, [prefix("192.0.2.1")]);
 }
+
+#[test]
+fn a_reload_is_reported_even_if_only_the_secret_file_may_have_changed() {
+    let mut lab = Lab::of_cluster();
+    let wish = lab.feeds.cluster.wishes();
+    let config = lab.state.intent.config.clone();
+    lab.replace(config).unwrap();
+    assert!(wish.has_changed().unwrap());
+}
