@@ -7,6 +7,7 @@ mod receive;
 mod send;
 
 pub use memory::Memory;
+use receive::AHEAD_MAX;
 pub use receive::{Arrival, Denied, Received};
 pub use send::Outgoing;
 
@@ -244,6 +245,28 @@ impl<K: Key> Cluster<K> {
         self.hold_own(&statement);
         self.unsent.push(statement);
         self.judge_nodes(now.wall);
+    }
+
+    /// Replaces the stamps of own statements that peers would refuse: they are from before the
+    /// store's time was known, while the wall clock was ahead.
+    fn restamp(&mut self, now: Now) {
+        let Some(time) = self.clock.at(now.monotonic) else {
+            return;
+        };
+        let latest = time.saturating_add(AHEAD_MAX);
+        if self.stamp.millis() <= latest {
+            return;
+        }
+        let mut stamp = self.statements.latest_stamp(latest);
+        let restamped = self.statements.restamp(&self.config.node, latest, || {
+            stamp = stamp.next(time);
+            stamp
+        });
+        self.stamp = stamp;
+        for statement in restamped {
+            self.hold_own(&statement);
+            self.unsent.push(statement);
+        }
     }
 
     fn hold_own(&mut self, statement: &Statement<K>) {

@@ -398,6 +398,24 @@ fn a_node_that_started_with_its_clock_ahead_is_believed_after_a_start_with_the_r
 }
 
 #[test]
+fn a_node_that_stated_something_while_its_clock_was_ahead_is_believed_once_it_is_right() {
+    let mut nodes = Nodes::new(2);
+    nodes.refused = Some(Vec::new());
+    nodes.ahead.insert(0, 3_600_000);
+    nodes.restart(0, Memory::default());
+    let (now, until) = (nodes.now_of(0), nodes.time + 7_200_000);
+    nodes.clusters[0].0.say(now, ban(1), until, "why");
+    nodes.pass(2_000);
+    nodes.ahead.clear();
+    nodes.pass(5_000);
+    let peer = &nodes.clusters[1].0;
+    assert!(peer.in_force(nodes.now(), &ban(1), &Protects7).is_some());
+    assert_eq!(peer.behind().count(), 0);
+    nodes.refused = None;
+    believed(&mut nodes, 2, 1_000);
+}
+
+#[test]
 fn a_node_whose_name_another_one_had_for_a_while_is_believed_again() {
     let mut nodes = Nodes::new(2);
     nodes.pass(1_000);

@@ -19,7 +19,7 @@ use crate::time::{Millis, Now};
 const APART_MAX: Millis = 60_000;
 
 /// The largest difference between the clocks of two nodes that are both within this limit.
-const AHEAD_MAX: Millis = 2 * APART_MAX;
+pub(super) const AHEAD_MAX: Millis = 2 * APART_MAX;
 
 /// The shortest time after which parts are stored again on request.
 const ASKED_EVERY: Millis = 1_000;

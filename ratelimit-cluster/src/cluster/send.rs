@@ -43,6 +43,7 @@ impl<K: Key> Cluster<K> {
     /// statement of this node.
     pub fn due(&mut self, now: Now, host: &mut impl Host<K>) -> Vec<Outgoing> {
         self.outdo(now);
+        self.restamp(now);
         self.send_statements(now);
         self.end_period(now, host);
         let is_due = |stored| now.monotonic >= stored + STORE_EVERY;

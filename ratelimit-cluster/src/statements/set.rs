@@ -409,6 +409,47 @@ impl<K: Key> StatementSet<K> {
         self.held.keys()
     }
 
+    /// Returns the latest stamp of all statements up to a time.
+    pub fn latest_stamp(&self, until: Millis) -> Stamp {
+        let stamps = self.held.values().flatten().map(|held| held.stamp);
+        let stamps = stamps.filter(|stamp| stamp.millis() <= until);
+        stamps.max().unwrap_or_default()
+    }
+
+    /// Replaces the stamps of a node's statements that are later than a time, in their order, and
+    /// returns these statements.
+    pub fn restamp(
+        &mut self,
+        author: &NodeName,
+        latest: Millis,
+        mut next: impl FnMut() -> Stamp,
+    ) -> Vec<Statement<K>> {
+        let Some(of_author) = self.authors.get(author) else {
+            return Vec::new();
+        };
+        let late = of_author.ends.iter().filter_map(|(_, subject, verb)| {
+            let held = self.find(author, subject, *verb)?;
+            let is_late = held.stamp.millis() > latest && !held.is_over;
+            is_late.then(|| (held.stamp, subject.clone(), *verb))
+        });
+        let mut late: Vec<_> = late.collect();
+        late.sort();
+        let restamped = late.into_iter().filter_map(|(_, subject, verb)| {
+            let mut held = self.held.get_mut(&subject)?.iter_mut();
+            let held = held.find(|held| held.author == *author && held.verb == verb)?;
+            held.stamp = next();
+            let statement = held.statement(&subject);
+            let before = core::mem::replace(&mut held.hash, hash(&statement));
+            if held.is_confirmed {
+                let confirmed = &mut self.authors.get_mut(author)?.confirmed;
+                confirmed.remove(before);
+                confirmed.add(held.hash);
+            }
+            Some(statement)
+        });
+        restamped.collect()
+    }
+
     /// Deletes statements that ended long ago.
     pub fn forget_ended(&mut self, wall: Millis) {
         for (name, author) in &mut self.authors {

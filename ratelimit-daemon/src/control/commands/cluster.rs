@@ -90,8 +90,7 @@ impl Command for StepCluster {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { feeds, state, .. } = controller;
-        let own_bans = state.noted.unshared.take();
-        feeds.cluster.step(state, &own_bans, self.0);
+        feeds.cluster.step(state, self.0);
         let outgoing = feeds.cluster.outgoing(state);
         feeds.cluster.lease(state);
         feeds.cluster.report_excess(state);

@@ -16,11 +16,7 @@ mod status;
 mod used;
 mod wall;
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{cell::Cell, collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_cluster::{
@@ -72,6 +68,8 @@ pub struct Membership {
     early_lifts: Vec<(Vec<Lift>, String)>,
     /// The clock for the ends of statements.
     wall: Cell<Wall>,
+    /// The same clock when bans of this host were last stated.
+    stated_by: Wall,
     refused: BTreeMap<&'static str, Rejected>,
     /// The last refused message, and why.
     refusal: Option<(Timestamp, String)>,
@@ -99,6 +97,7 @@ impl Membership {
             node: None,
             early_lifts: Vec::new(),
             wall: Cell::default(),
+            stated_by: Wall::default(),
             refused: BTreeMap::new(),
             refusal: None,
             denied: Rejected::default(),
@@ -384,11 +383,12 @@ impl Membership {
     }
 
     /// States the changed bans of this host, and processes messages from the stream.
-    pub fn step(&mut self, state: &mut State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
+    pub fn step(&mut self, state: &mut State, heard: Vec<Heard>) {
         let now = self.now();
         self.budgets.follow(state);
-        self.state_own_bans(state, now, own_bans);
-        let mut changed: Vec<_> = own_bans.iter().copied().map(bans::ban_of).collect();
+        let own_bans = self.unstated_bans(state, now);
+        self.state_own_bans(state, now, &own_bans);
+        let mut changed: Vec<_> = own_bans.into_iter().map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
         if self.catch_up() || clock::elapsed(self.swept) >= SWEEP {
             self.state_own_changes(state, now);

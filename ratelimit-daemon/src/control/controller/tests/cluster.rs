@@ -1,7 +1,10 @@
 //! Bans of this host as a node of a cluster.
 
+use std::{fs, path::PathBuf};
+
 use ratelimit_cluster::{Arrival, Outgoing, message::Secret};
 use ratelimit_core::config::{cluster::Cluster, crowdsec::Key};
+use serde_json::Value;
 
 use super::*;
 use crate::{
@@ -38,22 +41,35 @@ impl Lab {
         self.controller.run(join);
     }
 
-    /// Sends what is due to the store, which has no other nodes, and hears it back.
+    /// Lets this host state its bans to the store, which has no other nodes.
     fn step(&mut self) {
         let mut heard = Vec::new();
         for _ in 0..3 {
-            let due = self.controller.run(StepCluster(heard));
-            let stored = clock::wall_millis();
-            let published = due.into_iter().filter_map(|outgoing| match outgoing {
-                Outgoing::Publish(message) => Some(Heard {
-                    arrival: Arrival::Stream { stored },
-                    message,
-                }),
-                Outgoing::Store { .. } | Outgoing::Fetch { .. } => None,
-            });
-            heard = published.collect();
+            heard = self.exchange(heard, 0);
         }
         self.feeds.cluster.write_down();
+    }
+
+    /// Processes messages, and returns those that are sent. The clock of the store is so many
+    /// milliseconds ahead.
+    fn exchange(&mut self, heard: Vec<Heard>, ahead: u64) -> Vec<Heard> {
+        let due = self.controller.run(StepCluster(heard));
+        let stored = clock::wall_millis() + ahead;
+        let published = due.into_iter().filter_map(|outgoing| match outgoing {
+            Outgoing::Publish(message) => Some(Heard {
+                arrival: Arrival::Stream { stored },
+                message,
+            }),
+            Outgoing::Store { .. } | Outgoing::Fetch { .. } => None,
+        });
+        published.collect()
+    }
+
+    /// The saved document, with this host's statements.
+    fn saved(&self) -> (PathBuf, Value) {
+        let path = self.directory.path().join("cluster.json");
+        let text = fs::read(&path).unwrap();
+        (path, serde_json::from_slice(&text).unwrap())
     }
 }
 
@@ -94,4 +110,42 @@ fn a_reload_is_reported_even_if_only_the_secret_file_may_have_changed() {
     let config = lab.state.intent.config.clone();
     lab.replace(config).unwrap();
     assert!(wish.has_changed().unwrap());
+}
+
+#[test]
+fn bans_are_stated_once_the_time_is_known_and_again_if_the_clock_was_wrong() {
+    const HOUR: u64 = 3_600_000;
+    let mut lab = Lab::of_cluster();
+    lab.join();
+    // It starts with a clock that is an hour ahead.
+    let (path, mut saved) = lab.saved();
+    let ahead = &mut saved["clock"][1]["ahead"];
+    *ahead = (ahead.as_u64().unwrap() + HOUR).into();
+    fs::write(path, saved.to_string()).unwrap();
+    lab.start_again();
+    lab.join();
+    lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
+    let heard = lab.exchange(Vec::new(), HOUR);
+    let ends_within = |lab: &mut Lab, limit: u64| {
+        lab.feeds.cluster.write_down();
+        let (_, saved) = lab.saved();
+        let limit = clock::wall_millis() + limit;
+        let statements = saved["statements"].as_array().unwrap().clone();
+        let ends = statements.into_iter().map(|statement| {
+            let of = |key: &str| statement[key].as_u64().unwrap();
+            of("until") <= limit && of("stamp") / 1000 <= limit - 600_000
+        });
+        ends.collect::<Vec<_>>()
+    };
+    assert!(ends_within(&mut lab, 0).is_empty());
+    // The store is, too.
+    let heard = lab.exchange(heard, HOUR);
+    lab.exchange(heard, HOUR);
+    assert_eq!(ends_within(&mut lab, 600_000), [false]);
+    assert_eq!(ends_within(&mut lab, 600_000 + HOUR), [true]);
+    for last in 2..8 {
+        lab.ban(&[&format!("192.0.2.{last}")], Some(600.0)).unwrap();
+        lab.step();
+    }
+    assert_eq!(ends_within(&mut lab, 600_000), [true; 7]);
 }

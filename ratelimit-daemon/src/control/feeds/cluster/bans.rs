@@ -38,6 +38,20 @@ pub struct Lift {
 }
 
 impl Membership {
+    /// Returns the prefixes whose bans of this host are to be stated: changed ones, or all if the
+    /// clock was wrong before. Until the store's time is known, this clock may be wrong, too.
+    pub(super) fn unstated_bans(&mut self, state: &mut State, now: Now) -> BTreeSet<Prefix> {
+        let node = self.node.as_ref();
+        if node.and_then(|it| it.store_time(now.monotonic)).is_none() {
+            return BTreeSet::new();
+        }
+        let unshared = &mut state.noted.unshared;
+        if std::mem::replace(&mut self.stated_by, self.wall.get()) != self.wall.get() {
+            unshared.begin(&state.intent);
+        }
+        unshared.take()
+    }
+
     /// States the changed bans of this host.
     pub(super) fn state_own_bans(&mut self, state: &State, now: Now, changed: &BTreeSet<Prefix>) {
         let Some(node) = &mut self.node else {
