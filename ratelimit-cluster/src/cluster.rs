@@ -114,12 +114,12 @@ impl<K: Key> Cluster<K> {
             outbox: Vec::new(),
             config,
         };
-        new.fetch_own();
         memory
             .statements
             .iter()
             .for_each(|statement| new.hold_own(statement));
         new.recall(memory.ended, memory.peers);
+        new.fetch_known();
         new
     }
 
@@ -218,8 +218,8 @@ impl<K: Key> Cluster<K> {
         self.parts_stored = None;
         self.parts.all();
         if self.own_unread.is_some() {
-            // The request may not have reached the store.
-            self.fetch_own();
+            // The requests may not have reached the store.
+            self.fetch_known();
         }
     }
 

@@ -208,6 +208,25 @@ fn what_the_store_lost_is_stored_again_when_somebody_misses_it() {
 }
 
 #[test]
+fn a_node_that_returns_learns_what_a_node_lifted_that_is_gone() {
+    let mut nodes = Nodes::new(3);
+    nodes.ban(0, 0..2_000);
+    nodes.ban(2, 2_000..3_000);
+    nodes.pass(3_000);
+    let memory = nodes.clusters[1].0.memory();
+    let now = nodes.now();
+    for key in 0_u16..2_000 {
+        let ban = Subject::Ban(key.to_be_bytes().to_vec());
+        nodes.clusters[2].0.lift(now, ban, "why");
+    }
+    nodes.pass(3_000);
+    nodes.clusters.truncate(2);
+    nodes.restart(1, memory);
+    nodes.pass(10_000);
+    assert_eq!(nodes.banned(1), 1_000);
+}
+
+#[test]
 fn a_message_that_was_lost_is_found_out_by_the_digest() {
     let mut nodes = Nodes::new(2);
     nodes.ban(0, 0..10);

@@ -14,6 +14,8 @@ pub struct Peer {
     pub bucket: Bucket,
     /// The missing statements.
     pub catch_up: CatchUp,
+    /// The number of its stored parts is 2 to this power, as far as is known.
+    pub part_bits: u8,
     /// The last time this node reported a later incarnation of its name to the peer.
     pub told: Option<Millis>,
 }

@@ -235,10 +235,13 @@ impl<K: Key> Cluster<K> {
             return;
         };
         match peer.catch_up.compared(held == stated.digest, now.monotonic) {
-            Some(Step::Fetch) => self.outbox.push(Outgoing::Fetch {
-                node: node.clone(),
-                parts: 1 << stated.part_bits,
-            }),
+            Some(Step::Fetch) => {
+                peer.part_bits = stated.part_bits;
+                self.outbox.push(Outgoing::Fetch {
+                    node: node.clone(),
+                    parts: 1 << stated.part_bits,
+                });
+            }
             Some(Step::Ask) => {
                 let digests = self
                     .statements
@@ -319,6 +322,15 @@ impl<K: Key> Cluster<K> {
             return Ok(Received {
                 changed,
                 ..Received::default()
+            });
+        }
+        if let Some(peer) = self.peers.get_mut(node)
+            && part.bits > peer.part_bits
+        {
+            peer.part_bits = part.bits;
+            self.outbox.push(Outgoing::Fetch {
+                node: node.clone(),
+                parts: 1 << part.bits,
             });
         }
         let received = self.take_statements(

@@ -62,6 +62,16 @@ impl<K: Key> Cluster<K> {
         self.own_unread = Some(self.sequence);
     }
 
+    /// Reads the stored parts of all known nodes: one that is gone may have lifted something.
+    pub(super) fn fetch_known(&mut self) {
+        self.fetch_own();
+        let peers = self.peers.iter().map(|(name, peer)| Outgoing::Fetch {
+            node: name.clone(),
+            parts: 1 << peer.part_bits,
+        });
+        self.outbox.extend(peers);
+    }
+
     fn send_statements(&mut self, now: Now) {
         let unsent = core::mem::take(&mut self.unsent);
         for statements in unsent.chunks(STATEMENTS_MAX) {
