@@ -48,6 +48,9 @@ use crate::{
 pub const CLUSTER: &str = "cluster";
 /// The interval at which all statements are compared with the state in force.
 const SWEEP: Duration = Duration::from_secs(10);
+/// The most statements that a step of the sweep compares: each takes about 10 us, and the
+/// controller does nothing else meanwhile.
+const SWEPT_AT_ONCE: usize = 1_000;
 /// The time for which a new node waits for lifts by other nodes.
 const SETTLING: Duration = Duration::from_secs(15);
 /// The interval at which changed statements of this node are saved.
@@ -83,6 +86,8 @@ pub struct Membership {
     /// Whether the statements of the other nodes are known since this one started.
     is_caught_up: bool,
     swept: std::time::Instant,
+    /// What the current sweep has yet to compare, the last first.
+    sweep: Vec<Subject<ClusterKey>>,
     kept: StateFile<Remembered>,
     written: std::time::Instant,
     is_unwritten: bool,
@@ -106,6 +111,7 @@ impl Membership {
             joined: clock::monotonic(),
             is_caught_up: false,
             swept: clock::monotonic(),
+            sweep: Vec::new(),
             kept: StateFile::new(&config.paths.state, "cluster.json"),
             written: clock::monotonic(),
             is_unwritten: false,
@@ -390,11 +396,15 @@ impl Membership {
         self.state_own_bans(state, now, &own_bans);
         let mut changed: Vec<_> = own_bans.into_iter().map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
-        if self.catch_up() || clock::elapsed(self.swept) >= SWEEP {
+        let is_due = self.sweep.is_empty() && clock::elapsed(self.swept) >= SWEEP;
+        if self.catch_up() || is_due {
             self.state_own_changes(state, now);
-            changed.extend(self.all(state));
+            // Bans come first in order, so allows and limits are compared before them.
+            self.sweep = self.all(state).into_iter().collect();
             self.swept = clock::monotonic();
         }
+        let rest = self.sweep.len().saturating_sub(SWEPT_AT_ONCE);
+        changed.extend(self.sweep.drain(rest..));
         self.put_in_force(state, now, changed);
     }
 

@@ -149,3 +149,28 @@ fn bans_are_stated_once_the_time_is_known_and_again_if_the_clock_was_wrong() {
     }
     assert_eq!(ends_within(&mut lab, 600_000), [true; 7]);
 }
+
+#[test]
+fn a_step_compares_some_of_many_statements_and_later_ones_the_rest() {
+    let mut lab = Lab::of_cluster();
+    lab.join();
+    // No node has this name, so the bans of this origin end.
+    let unknown = Origin::cluster("?");
+    let until = clock::after(Duration::from_mins(10));
+    let edits: Vec<Edit> = (0..2_500_u16)
+        .map(|it| {
+            ban(
+                &format!("192.0.{}.{}", it >> 8, it & 255),
+                unknown.clone(),
+                until,
+            )
+        })
+        .collect();
+    lab.edit(&edits);
+    let mut left = vec![lab.state.intent.bans().len()];
+    for _ in 0..3 {
+        lab.controller.run(StepCluster(Vec::new()));
+        left.push(lab.state.intent.bans().len());
+    }
+    assert_eq!(left, [2_500, 1_500, 500, 0]);
+}
