@@ -435,6 +435,23 @@ fn a_node_that_stated_something_while_its_clock_was_ahead_is_believed_once_it_is
 }
 
 #[test]
+fn a_store_whose_time_stands_still_leaves_no_node_alone_with_the_whole_budget() {
+    let mut nodes = Nodes::new(2);
+    nodes.refused = Some(Vec::new());
+    nodes.pass(5_000);
+    let members = |nodes: &Nodes, node: usize| {
+        let cluster = &nodes.clusters[node].0;
+        cluster.budget().members().names().len()
+    };
+    assert_eq!((members(&nodes, 0), members(&nodes, 1)), (2, 2));
+    for node in 0..2 {
+        nodes.ahead.insert(node, 600_000);
+    }
+    nodes.pass(20_000);
+    assert_eq!((members(&nodes, 0), members(&nodes, 1)), (2, 2));
+}
+
+#[test]
 fn a_node_whose_name_another_one_had_for_a_while_is_believed_again() {
     let mut nodes = Nodes::new(2);
     nodes.pass(1_000);

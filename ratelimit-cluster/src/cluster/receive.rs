@@ -121,6 +121,7 @@ impl<K: Key> Cluster<K> {
                 Ok(Received::default())
             };
         }
+        let clock = check_clock(header, stored);
         let place = self
             .sent
             .iter()
@@ -130,11 +131,14 @@ impl<K: Key> Cluster<K> {
             if self.own_unread.is_some_and(|last| header.sequence > last) {
                 self.own_unread = None;
             }
-            if let Body::Report(report, _) = body {
+            // If the clocks differ, the other nodes refuse the message.
+            if let Body::Report(report, _) = body
+                && clock.is_ok()
+            {
                 self.budget.members_mut().heard(&header.node, report.view);
             }
         }
-        check_clock(header, stored).map(|()| Received::default())
+        clock.map(|()| Received::default())
     }
 
     fn check_order(&mut self, now: Now, header: &Header, stored: Millis) -> Result<(), Refusal> {
