@@ -108,3 +108,26 @@ impl Line<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exported_reason_gives_no_commands_to_a_terminal_and_is_read_again() {
+        let line = Line {
+            prefix: "192.0.2.1".into(),
+            action: None,
+            until: None,
+            reason: Some("a\u{9b}2J\u{1b}é".into()),
+            author: None,
+            since: None,
+            origin: None,
+        };
+        let json = line.json();
+        assert!(!json.contains(char::is_control), "{json:?}");
+        let read: Line<'_> = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.reason, line.reason);
+        assert_eq!(line.plain(), "192.0.2.1 # a 2J é");
+    }
+}
