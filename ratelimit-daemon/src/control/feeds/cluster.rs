@@ -48,8 +48,8 @@ use crate::{
 pub const CLUSTER: &str = "cluster";
 /// The interval at which all statements are compared with the state in force.
 const SWEEP: Duration = Duration::from_secs(10);
-/// The most statements that a step of the sweep compares: each takes about 10 us, and the
-/// controller does nothing else meanwhile.
+/// The most statements that a step of the sweep compares: each takes about 10 us, for which the
+/// controller is busy.
 const SWEPT_AT_ONCE: usize = 1_000;
 /// The time for which a new node waits for lifts by other nodes.
 const SETTLING: Duration = Duration::from_secs(15);
@@ -86,7 +86,7 @@ pub struct Membership {
     /// Whether the statements of the other nodes are known since this one started.
     is_caught_up: bool,
     swept: std::time::Instant,
-    /// What the current sweep has yet to compare, the last first.
+    /// Subjects that the current sweep has not compared yet, in reverse order.
     sweep: Vec<Subject<ClusterKey>>,
     kept: StateFile<Remembered>,
     written: std::time::Instant,
